@@ -5,17 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+import numpy
 import sympy
 from sympy import Expr
 from sympy.printing.latex import LatexPrinter
 from sympy.printing.precedence import PRECEDENCE
 
-from tplimits.program.nodes.entries import AxisSum
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Lookup
+from tplimits.program.nodes.stated import contents, rounded
 from tplimits.report.latex_boxes import boxes_of, width_of
 from tplimits.report.latex_lines import INDENT, LINE, lines
+from tplimits.report.latex_names import name
 from tplimits.report.rolled import Rolled, rolled
 from tplimits.report.text import AsWritten
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 _BREAK = " \\\\\n  &\\qquad "
 #: a left-hand side wider than this stands on a line of its own
@@ -63,6 +70,40 @@ class Formula:
         return "&" + _BREAK.join([*left, relation + rows[0], *(rf"\qquad {row}" for row in rows[1:])])
 
 
+#: larger constant arrays are described
+_A_MATRIX = 8
+
+
+def constant(left: str, values: numpy.ndarray, note: str = "") -> Formula:
+    """What a constant array is."""
+    if values.ndim > 2 or max(values.shape) > _A_MATRIX:
+        return Formula(left, "=", (rf"\text{{the constant array {contents(values)}}}{note}",))
+    rows = numpy.atleast_2d(rounded(values)).tolist()
+    body = r" \\ ".join(" & ".join(map(_entry, row)) for row in rows)
+    column = r"^{\top}" if values.ndim == 1 else ""
+    return Formula(left, "=", (rf"\begin{{pmatrix}} {body} \end{{pmatrix}}{column}{note}",))
+
+
+def _entry(value: float) -> str:
+    """An entry of a matrix: −2e-05 as −2 · 10⁻⁵."""
+    sign, size = ("-" if value < 0 else ""), f"{abs(value):g}"
+    return sign + (decimal(size) or size)
+
+
+def constants(program: Program, rows: Sequence[Formula]) -> list[Formula]:
+    """What the constant arrays and look-ups hold that stand in rows by number."""
+    shown, printer = " ".join(map(str, rows)), FormulaPrinter()
+    found = []
+    for number, array in enumerate(program.arrays):
+        if rf"c^{{({number})}}" in shown:
+            found.append(constant(printer.array(number, [name(a) for a in array.axes]), array.values))
+    for number, table in enumerate(program.tables):
+        if rf"\pi_{{{number}}}(" in shown:
+            note = r",\quad \text{0 is read at } {-1}" if table.smallest < 0 else ""
+            found.append(constant(printer.table(number, [name(a) for a in table.axes]), table.values, note))
+    return found
+
+
 class FormulaPrinter(AsWritten, LatexPrinter):
     """SymPy's LaTeX with sums term by term, floats as they were written and functions by their names."""
 
@@ -71,6 +112,20 @@ class FormulaPrinter(AsWritten, LatexPrinter):
         inside = self._print(summand)
         bare = not (isinstance(summand, sympy.Add) or inside.startswith("-"))
         return rf"\sum_{{{below}}} " + (inside if bare else rf"\left({inside}\right)")
+
+    def array(self, number: int, indices: Sequence[str]) -> str:
+        """An entry of a constant array."""
+        return rf"c^{{({number})}}_{{{','.join(indices)}}}"
+
+    def table(self, number: int, indices: Sequence[str]) -> str:
+        """An index that is looked up."""
+        return rf"\pi_{{{number}}}({','.join(indices)})"
+
+    def _print_ArrayEntry(self, expr: ArrayEntry) -> str:
+        return self.array(expr.array, [self._print(i) for i in expr.indices])
+
+    def _print_Lookup(self, expr: Lookup) -> str:
+        return self.table(expr.table, [self._print(i) for i in expr.indices])
 
     def parenthesize(self, item: Expr, level: int, is_neg: bool = False, strict: bool = False) -> str:
         """As SymPy does; a power of a sum over an axis is not that of its last factor."""

@@ -90,3 +90,23 @@ def test_numbers_from_floats_have_no_common_power_of_one_half():
         return 0.8 * x + 0.6 * tp.sum(v + tp.sum(A * v.rename(token="key"), over="key"), over="head") / tp.sqrt(2)
 
     assert r"\cdot 10^{" not in tp.derive(biased, tp.Proportional()).latex()
+
+
+def test_arrays_have_names_that_no_constant_has():
+    """p²·Σ p[ν] with one name for a constant and an array says neither; the drift holds both."""
+
+    @tp.block
+    def mixed(x: tp.State["token"], W: tp.Matrix, K: tp.Matrix, *, p, s):
+        w = W @ x
+        scale = tp.constant(np.array([[0.3, 0.4], [0.1, 0.9]]), axes=("token", "key"))
+        logits = scale * tp.avg((K @ x) * x.rename(token="key"))
+        return tp.sqrt(1 - s**2) * x + s * w + p * tp.sum(tp.tanh(logits) * w.rename(token="key"), over="key")
+
+    sde = tp.derive(mixed.bind(token=2), tp.Proportional())
+    names = [line.split()[0] for line in str(sde).splitlines() if "the constant array" in line]
+    assert names and "p" not in names and all(f"{name}[" in str(sde) for name in names)
+    assert {s.name for s in sde.drift.free_symbols if isinstance(s, sympy.Symbol)} >= {"p", *names}
+    V = np.array([[1.0, 0.3], [0.3, 0.8]])
+    scales = np.array([[0.3, 0.4], [0.1, 0.9]])  # tanh of logits of size n^(−1/2): C² V_αα V_νν/n in the mean square
+    drift = sum(scales[:, [a]] @ scales[:, [b]].T * V * V[a, b] ** 2 * 0.49 for a in range(2) for b in range(2))
+    assert np.allclose(sde.drift_at(V, p=0.7, s=0.6), drift)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import tplimits as tp
 from tplimits.numbers.number import Number
 from tplimits.regimes.finite_width.report import _MOST_PARTS, _pair, _parts, _shown, _size
 from tplimits.regimes.finite_width.results import Share
@@ -38,3 +40,20 @@ def test_digits_are_those_that_an_error_leaves():
     assert "±" in _shown(number(1 / 3, 1e-3))
     assert _shown(number(1e-13, 1e-14)) == _shown(0.0) == "0" and _shown(number(1e-13, 1e-3)) != "0"
     assert _shown(number(-20.0, 1e-5)) == "-20" and _size(number(-20.5, 1e-5)) == _size(-20.5) == "20.5"
+
+
+def test_what_has_no_numbers_prints_the_reason():
+    """A print-out and a report raise nothing: they say why there are none."""
+
+    @tp.program
+    def moving(W: tp.Matrix["n", "n", "tap"], x: tp.Vector["at"]):
+        h = tp.sum((W @ x.take(at=np.array([[-1, 0], [0, 1], [1, -1]]), axes=("tap", "at"))), over="tap")
+        y = h + tp.sin(h) ** 2
+        z = tp.sum(W.T @ (tp.where(y, y, tp.avg(y * y)) * y), over="tap")
+        return tp.avg(z * z)
+
+    expansion = tp.derive(moving.bind(at=2, tap=3), tp.FiniteWidth())
+    with pytest.raises(tp.EvaluationError, match="kink at a place that moves"):
+        expansion.evaluate()
+    assert "no numbers: " in str(expansion) and "kink at a place that moves" in str(expansion)
+    assert "O(n^{-2})" in expansion.latex() and expansion.steps and expansion.report()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import sympy
@@ -11,6 +12,7 @@ from sympy.printing.str import StrPrinter
 
 from tplimits.program.nodes.entries import NO_NEURON, OWN, ArrayEntry, AxisSum, DataIndex, Entry, Kron, Lookup
 from tplimits.program.nodes.laws import NORMAL, of_columns
+from tplimits.program.nodes.stated import contents
 from tplimits.program.walk import Walker
 
 if TYPE_CHECKING:
@@ -113,6 +115,25 @@ def body_text(program: Program, body: Expr, neurons: dict[sympy.Symbol, str] | N
     return BodyPrinter(program, neurons or {}).doprint(body)
 
 
+#: what is read at −1
+_OUTSIDE = "; what is read at −1 is 0"
+
+
+def constants_text(program: Program, shown: str) -> list[str]:
+    """What the constant arrays and look-ups hold that stand in a text by number."""
+    found = []
+    for kind, known, what in (
+        ("array", program.arrays, "the constant array"),
+        ("table", program.tables, "the indices"),
+    ):
+        for number in sorted({int(k) for k in re.findall(rf"\b{kind}(\d+)\[", shown)}):
+            table = known[number]
+            axes = ", ".join(table.axes)
+            outside = _OUTSIDE if kind == "table" and table.smallest < 0 else ""
+            found.append(f"{kind}{number}[{axes}] = {what} {contents(table.values)}{outside}")
+    return found
+
+
 def number_text(number: Expr) -> str:
     """A constant as people wrote it.
 
@@ -191,4 +212,5 @@ def text(program: Program) -> str:
         for number, name, rhs, kind in rows
     ]
     tail = "returns " + ", ".join(program[r].name for r in program.returns)
+    lines += [f"  {line}" for line in constants_text(program, "\n".join(lines))]
     return "\n".join(["; ".join(head), *lines, tail])

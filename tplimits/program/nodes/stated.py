@@ -7,6 +7,34 @@ from functools import cached_property
 
 import numpy
 
+#: constant arrays with more entries are described
+_SHOWN = 64
+
+
+def rounded(values: numpy.ndarray) -> numpy.ndarray:
+    """Entries for people: to four digits behind the point, and never to fewer than four in all.
+
+    >>> rounded(numpy.array([0.123456, -2e-5, 12.345678, 0.0])).tolist()
+    [0.1235, -2e-05, 12.3457, 0.0]
+    """
+    if values.dtype.kind != "f":
+        return values
+    size = numpy.floor(numpy.log10(numpy.abs(numpy.where(values, values, 1.0))))
+    digits = numpy.maximum(4, 3 - size).astype(int)
+    each = zip(values.ravel().tolist(), digits.ravel().tolist(), strict=True)
+    return numpy.array([round(v + 0.0, d) for v, d in each]).reshape(values.shape)
+
+
+def contents(values: numpy.ndarray) -> str:
+    """What a constant array holds, for a line of text.
+
+    >>> contents(numpy.eye(2)), contents(numpy.arange(100.0))
+    ('[[1.0, 0.0], [0.0, 1.0]]', 'of shape (100,), entries from 0 to 99')
+    """
+    if values.size > _SHOWN:
+        return f"of shape {values.shape}, entries from {values.min():.4g} to {values.max():.4g}"
+    return str(rounded(values).tolist())
+
 
 @dataclass(frozen=True)
 class Line:

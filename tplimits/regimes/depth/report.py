@@ -10,6 +10,7 @@ import numpy
 import sympy
 from sympy import Expr, Symbol
 
+from tplimits.program.nodes.stated import contents
 from tplimits.regimes.depth import weighted
 from tplimits.regimes.depth.algebra import folded, writing
 from tplimits.regimes.depth.algebra.arrays import ARRAYS
@@ -18,7 +19,7 @@ from tplimits.regimes.depth.algebra.means import LOCAL, Deviation, U, definition
 from tplimits.regimes.depth.algebra.products import MATRIX, SYMMETRIC, VECTOR, Factor, Factors, free_index, renamed
 from tplimits.regimes.depth.factoring import Factored, Piece, Sums, shortest
 from tplimits.report import latex_names
-from tplimits.report.latex_formulas import Formula, FormulaPrinter, decimal
+from tplimits.report.latex_formulas import Formula, FormulaPrinter, constant, decimal
 from tplimits.report.text import as_written
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ _NOISE = (
 )
 #: free tokens of a sum that has a name
 _LETTERS = "αβδω"
-#: larger constant arrays are described
-_A_MATRIX = 8
 
 
 def rows(form: Form, arrays: Mapping[str, str]) -> list[str]:
@@ -70,7 +69,7 @@ def text(name: str, limit: BlockLimit, arrays: Mapping[str, str]) -> str:
     if any("x̄" in line for line in lines):
         lines.append("  x̄         = a mean over the tokens")
     for label, shown in ((label, name) for label, name in arrays.items() if label in limit.arrays):
-        lines.append(f"  {shown:<9} = the constant array {writing.contents(limit.arrays[label])}")
+        lines.append(f"  {shown:<9} = the constant array {contents(limit.arrays[label])}")
     lines += weighted.text_lines(limit, arrays)
     lines += [f"  {'given' if i == 0 else '':<9}   {a}" for i, a in enumerate(limit.assumptions)]
     return "\n".join(lines)
@@ -110,7 +109,7 @@ def definitions(forms: Iterable[Form], known: Mapping[str, numpy.ndarray], array
     """What Gaussian means and constant arrays in some forms are."""
     printed = writing.array_names(forms)
     means = [_mean(label, arrays) for label in printed if definition_of(label)]
-    return means + [_definition(arrays[label], known[label]) for label in printed if label in known]
+    return means + [constant(latex_names.name(arrays[label]), known[label]) for label in printed if label in known]
 
 
 def tokens(rows: Sequence[Formula]) -> Iterator[Formula]:
@@ -121,17 +120,6 @@ def tokens(rows: Sequence[Formula]) -> Iterator[Formula]:
         yield Formula(r"V^{\alpha\bar{x}}", "=", (r"\frac{1}{m} \sum_{\nu=1}^{m} V^{\alpha\nu},", r"\quad", both))
     if r"\bar{x}" in shown or re.search(r"(?<![A-Za-z\\])m(?![A-Za-z])", shown):
         yield Formula("m", "=", (r"\text{the number of tokens}",))
-
-
-def _definition(shown: str, values: numpy.ndarray) -> Formula:
-    """What a constant array is."""
-    left = latex_names.name(shown)
-    if values.ndim > 2 or max(values.shape) > _A_MATRIX:
-        return Formula(left, "=", (rf"\text{{the constant array {writing.contents(values)}}}",))
-    rows = numpy.atleast_2d(values + 0.0).round(4).tolist()
-    body = r" \\ ".join(" & ".join(f"{entry:g}" for entry in row) for row in rows)
-    column = r"^{\top}" if values.ndim == 1 else ""
-    return Formula(left, "=", (rf"\begin{{pmatrix}} {body} \end{{pmatrix}}{column}",))
 
 
 def _sum_name(number: int, letters: str) -> str:

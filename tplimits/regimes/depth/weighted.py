@@ -10,14 +10,16 @@ from sympy import Expr, Function, Symbol
 from tplimits.program.language import render
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, entries
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
+from tplimits.program.nodes.stated import contents
 from tplimits.regimes.depth.algebra import writing
 from tplimits.regimes.depth.algebra.products import free_index
 from tplimits.regimes.depth.derivation.scalars.written import read_axes
 from tplimits.report import latex_names
-from tplimits.report.latex_formulas import Formula, FormulaPrinter
+from tplimits.report.latex_formulas import Formula, FormulaPrinter, constant
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
+    from tplimits.program.nodes.stated import IndexTable
     from tplimits.regimes.depth.algebra.forms import Form
     from tplimits.regimes.depth.derivation.block import BlockLimit
     from tplimits.regimes.depth.derivation.scalars.limits import Weight
@@ -35,7 +37,7 @@ class _Printer(FormulaPrinter):
         return self.summed(latex_names.name(expr.bound.name), expr.summand)
 
     def _print_ArrayEntry(self, expr: ArrayEntry) -> str:
-        return _raised(rf"array{expr.array}", [i.name for i in expr.indices])
+        return self.array(expr.array, [latex_names.name(i.name) for i in expr.indices])
 
 
 def text_lines(limit: BlockLimit, arrays: Mapping[str, str]) -> Iterator[str]:
@@ -54,9 +56,14 @@ def text_lines(limit: BlockLimit, arrays: Mapping[str, str]) -> Iterator[str]:
     for first, second, form in _laws(limit, names):
         pair = ", ".join(writing.indexed(*x) for x in (first, second))
         yield f"              Cov({pair}) = {writing.text(form, arrays)}"
+    for number, array in _arrays(limit).items():
+        yield f"  array{number:<4} = the constant array {contents(array.values)}"
+
+
+def _arrays(limit: BlockLimit) -> dict[int, IndexTable]:
+    """The constant arrays in the functions, by number."""
     known = {e.array: w.program.arrays[e.array] for w in limit.weights.values() for e in w.function.atoms(ArrayEntry)}
-    for number, array in sorted(known.items()):
-        yield f"  array{number:<4} = the constant array {writing.contents(array.values)}"
+    return dict(sorted(known.items()))
 
 
 def _scalar(program: Program, position: int) -> str:
@@ -87,6 +94,8 @@ def formulas(limit: BlockLimit, arrays: Mapping[str, str], shown: Callable[[Form
     for first, second, form in _laws(limit, names):
         pair = ", ".join(_raised(name, list(at)) for name, at in (first, second))
         yield Formula(rf"\operatorname{{Cov}}\left({pair}\right)", "=", (shown(form),))
+    for number, array in _arrays(limit).items():
+        yield constant(_Printer().array(number, [latex_names.name(a) for a in array.axes]), array.values)
 
 
 def _names(limit: BlockLimit) -> Names:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tplimits.pages.curves import Curve, drawn
 from tplimits.pictures.plots import plot_expansion
+from tplimits.regimes.finite_width.report import in_print
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,10 +25,8 @@ _BARS = 8
 
 
 def curves(limit: FiniteWidthLimit) -> str:
-    """L + b/n with √(C/n) as bars, and L dashed; "" where constants are missing."""
-    if not limit.is_given:
-        return ""
-    fixed = [(name, e) for name, e in limit.evaluate().items() if not e.limit.variance]
+    """L + b/n with √(C/n) as bars, and L dashed; "" where there are no numbers."""
+    fixed = [(name, e) for name, e in in_print(limit)[0].items() if not e.limit.variance]
     shown = [Curve(name, *_points(e), limit=float(e.limit)) for name, e in fixed[:_SCALARS]]
     return drawn(shown, "1/n; bars are √(C/n), dashes the limits")
 

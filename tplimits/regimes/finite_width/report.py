@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from tplimits.errors import TplimitsError
 from tplimits.law.kets import Reference, Step
 from tplimits.pages.report import with_error
 from tplimits.program.nodes.kinds import InitialMatrix
@@ -37,7 +38,10 @@ def answer(limit: FiniteWidthLimit) -> str:
     name = limit.program.name
     if not limit.is_given:
         return f"Means of `{name}` to order 1/n, and covariances, for constants that are given by name."
-    first, e = next(iter(limit.evaluate().items()))
+    found, lacking = in_print(limit)
+    if lacking:
+        return f"Means of `{name}` to order 1/n: {lacking}"
+    first, e = next(iter(found.items()))
     if e.limit.variance:
         return f"At width n {first} has variance {_shown(e.limit.variance)} in the limit."
     return f"At width n {first} is {sentence(e)} on average, with variance {_shown(e.variance)}/n."
@@ -68,12 +72,22 @@ def _size(number: Number) -> str:
     return _shown(abs(number) if isinstance(number, float) else replace(number, value=abs(float(number))))
 
 
+def in_print(limit: FiniteWidthLimit) -> tuple[dict[str, Expansion], str]:
+    """The expansions, or why a print-out has none of them."""
+    if not limit.is_given:
+        return {}, "constants or scalars have no values: .evaluate(…) takes them by name"
+    try:
+        return limit.evaluate(), ""
+    except TplimitsError as error:
+        return {}, f"no numbers: {error}"
+
+
 def text(limit: FiniteWidthLimit) -> str:
     """The table that is printed."""
     lines = [f"{limit.program.name} to order 1/n: E θ = L + b/n, Cov(θ, θ′) = C/n"]
-    if not limit.is_given:
-        return "\n".join([*lines, "  constants or scalars have no values: .evaluate(…) takes them by name"])
-    found = limit.evaluate()
+    found, lacking = in_print(limit)
+    if lacking:
+        return "\n".join([*lines, f"  {lacking}"])
     wide = max(map(len, found))
     for name, e in found.items():
         row = f"  {name:<{wide}}  L = {_shown(e.limit):<12}  b = {_shown(e.bias):<13} C = {_shown(e.variance)}"
@@ -126,12 +140,10 @@ def plain(e: Expansion) -> dict[str, Any]:
 
 def document(limit: FiniteWidthLimit) -> dict[str, Any]:
     """All scalars, with what their averages contribute."""
-    if not limit.is_given:
-        return {}
     return {
         name: plain(e)
         | {"breakdown": {k: {"bias": s.bias, "variance": s.variance} for k, s in limit.breakdown(name).items()}}
-        for name, e in limit.evaluate().items()
+        for name, e in in_print(limit)[0].items()
     }
 
 
@@ -150,21 +162,21 @@ def steps(limit: FiniteWidthLimit) -> tuple[Step, ...]:
             EXPANDED,
         )
     )
-    if limit.is_given:
-        for name, e in limit.evaluate().items():
-            told = f"E {name} = {sentence(e)} + …, variance {_shown(e.variance)}/n"
-            if e.limit.variance:
-                told = f"{name} → N(0, {_shown(e.limit.variance)})"
-            found.append(Step("order 1/n", (name,), lambda told=told: told, EXPANDED))  # type: ignore[misc]
+    for name, e in in_print(limit)[0].items():
+        told = f"E {name} = {sentence(e)} + …, variance {_shown(e.variance)}/n"
+        if e.limit.variance:
+            told = f"{name} → N(0, {_shown(e.limit.variance)})"
+        found.append(Step("order 1/n", (name,), lambda told=told: told, EXPANDED))  # type: ignore[misc]
     return tuple(found)
 
 
 def formulas(limit: FiniteWidthLimit) -> list[Formula]:
     """E θ and Var θ, scalar by scalar."""
-    if not limit.is_given:
+    known, lacking = in_print(limit)
+    if lacking:
         return [Formula(r"\operatorname{E}\theta_n", "=", (r"L + b/n + O(n^{-2})",))]
     found = []
-    for name, e in limit.evaluate().items():
+    for name, e in known.items():
         left = r"\text{" + _escaped(name) + "}"
         if e.limit.variance:
             found.append(Formula(left, r"\to", (rf"N(0, {_shown(e.limit.variance)})",)))

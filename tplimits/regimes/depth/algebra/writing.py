@@ -10,6 +10,7 @@ import sympy
 from sympy import Expr, IndexedBase, S, Sum, Symbol
 
 from tplimits.program.language.render import NumberPrinter
+from tplimits.program.nodes.stated import contents
 from tplimits.regimes.depth.algebra import folded
 from tplimits.regimes.depth.algebra.arrays import ARRAYS
 from tplimits.regimes.depth.algebra.forms import Form
@@ -24,8 +25,6 @@ OTHERS = "h"
 M = Symbol("m", integer=True, positive=True)
 #: covariances of tokens and of tangents
 _COVARIANCES = frozenset("VCD")
-#: constant arrays with more entries are described
-_SHOWN = 64
 
 
 def named(factors: Factors, coefficient: Expr, letters: str = "") -> tuple[dict[int, str], Expr, list[str]]:
@@ -123,9 +122,11 @@ def indexed(name: str, indices: str) -> str:
 def array_names(forms: Iterable[Form]) -> dict[str, str]:
     """What constant arrays, Gaussian means and weights of order 1 are called: p, then p2, …; κ, κ2, …; φ, φ2, …
 
-    Means without tokens are numbers, κ0, which no summed token is called.
+    Means without tokens are numbers, κ0, which no summed token is called.  No constant of the block has these names.
     """
-    held = [f for form in forms for factors in form.terms for f in factors]
+    read = list(forms)
+    held = [f for form in read for factors in form.terms for f in factors]
+    taken = {s.name for form in read for coefficient in form.terms.values() for s in coefficient.free_symbols}
     inside = sorted(label for f in held for label in held_labels([f]) if label[0] in ARRAYS)
     found: dict[str, str] = {}
     for letter, labels in (
@@ -134,7 +135,9 @@ def array_names(forms: Iterable[Form]) -> dict[str, str]:
         ("κ0", dict.fromkeys(f[0] for f in held if definition_of(f[0]) and not f[1])),
         ("φ", dict.fromkeys(f[0] for f in held if f[0][0] == "Y")),
     ):
-        found |= {label: letter if i == 0 else f"{letter}{i + 1}" for i, label in enumerate(labels)}
+        all_names = itertools.chain([letter], (f"{letter}{i}" for i in itertools.count(2)))
+        free = (name for name in all_names if name not in taken)
+        found |= {label: next(free) for label in labels}
     return found
 
 
@@ -172,17 +175,6 @@ def definitions(names: Mapping[str, str]) -> list[tuple[str, str]]:
 
 def _renamed_form(terms: Iterable[tuple[Factors, Expr]], change: Mapping[int, int]) -> Form:
     return Form({renamed(factors, change): c for factors, c in terms})
-
-
-def contents(values: numpy.ndarray) -> str:
-    """What a constant array holds, for a line of text.
-
-    >>> contents(numpy.eye(2)), contents(numpy.arange(100.0))
-    ('[[1.0, 0.0], [0.0, 1.0]]', 'of shape (100,), entries from 0 to 99')
-    """
-    if values.size > _SHOWN:
-        return f"of shape {values.shape}, entries from {values.min():.4g} to {values.max():.4g}"
-    return str((values + 0.0).round(4).tolist())
 
 
 def defined(form: Form, known: Mapping[str, numpy.ndarray]) -> tuple[str, str]:

@@ -10,11 +10,11 @@ from sympy import Expr, Function, Symbol
 
 from tplimits.program.nodes.kinds import Avg, MatMul
 from tplimits.regimes.kernels.report.outline import Equation, Layers, Named, NamedMean, Outline
-from tplimits.report.latex_formulas import Formula, FormulaPrinter, decimal
+from tplimits.report.latex_formulas import Formula, FormulaPrinter, constants, decimal
 from tplimits.report.latex_names import label, name
 
 if TYPE_CHECKING:
-    from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, Kron, Lookup
+    from tplimits.program.nodes.entries import AxisSum, Entry, Kron
     from tplimits.regimes.kernels.derivation.closing import MeanFunction
     from tplimits.regimes.kernels.derivation.leaves import Data, Datum, DrawMean
     from tplimits.regimes.kernels.report.labels import Title
@@ -65,12 +65,6 @@ class Printer(Named, FormulaPrinter):
 
     def _print_DrawMean(self, expr: DrawMean) -> str:
         return rf"\operatorname{{E}}\left[{self._print(expr.product)}\right]"
-
-    def _print_ArrayEntry(self, expr: ArrayEntry) -> str:
-        return rf"\mathrm{{array}}_{{{expr.array}}}[{','.join(map(self._print, expr.indices))}]"
-
-    def _print_Lookup(self, expr: Lookup) -> str:
-        return rf"\mathrm{{table}}_{{{expr.table}}}[{','.join(map(self._print, expr.indices))}]"
 
     def _print_Symbol(self, expr: Symbol, style: str = "plain") -> str:
         if expr.name.startswith("|") and expr.name.endswith("|"):
@@ -140,12 +134,6 @@ class _Body(FormulaPrinter):
     def _print_AxisSum(self, expr: AxisSum) -> str:
         return self.summed(name(expr.axis), expr.summand)
 
-    def _print_ArrayEntry(self, expr: ArrayEntry) -> str:
-        return rf"\mathrm{{array}}_{{{expr.array}}}"
-
-    def _print_Lookup(self, expr: Lookup) -> str:
-        return rf"\mathrm{{table}}_{{{expr.table}}}"
-
     def _print_Symbol(self, expr: Symbol, style: str = "plain") -> str:
         return decimal(expr.name) or name(expr.name)
 
@@ -193,4 +181,7 @@ def formulas(outline: Outline) -> list[Formula]:
         left = printer.at(rf"\mathrm{{Cov}}\,|{label(logit.name)}\rangle ", (1, 2), logit.indices)
         rows.append(Formula(left, "=", printer.addends(logit.covariance)))
     network, body = outline.derivation.network, _Body(outline)
-    return [*rows, *(Formula(name(network[p].name), "=", (body.instruction(p),)) for p in outline.legend())]
+    rows += (Formula(name(network[p].name), "=", (body.instruction(p),)) for p in outline.legend())
+    if any(e.indices for e in outline.equations()):
+        rows += (Formula(f"{name(c)}, {name(c)}'", r"\in", (name(axis),)) for axis, c in outline.letters.items())
+    return [*rows, *constants(network, rows)]

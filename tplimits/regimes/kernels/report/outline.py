@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -66,6 +67,21 @@ class Logit:
     covariance: Expr
 
 
+def _unused(letters: str, more: str, taken: frozenset[str]) -> Iterator[str]:
+    """Letters, and numbered ones behind them, but for those that are taken."""
+    return (c for c in itertools.chain(letters, (f"{more}{i}" for i in itertools.count(1))) if c not in taken)
+
+
+def index_letters(axes: Iterable[str], others: frozenset[str] = frozenset()) -> dict[str, str]:
+    """A letter for the index of each finite axis, none of them the name of another thing.
+
+    >>> index_letters(("token", "b"), frozenset("a"))
+    {'token': 'c', 'b': 'e'}
+    """
+    free = _unused(_FREE, "a", others.union(axes))
+    return {axis: next(free) for axis in axes}
+
+
 class Outline:
     """Everything a report of a kernel limit shows, in order."""
 
@@ -77,14 +93,10 @@ class Outline:
         self._integrands: dict[MeanFunction, Expr] = {}
         inputs = [derivation.network[p].name for p in derivation.network.inputs]
         self.input = inputs[0] if len(inputs) == 1 else "ξ"
-        self.letters = self._letters()
-
-    def _letters(self) -> dict[str, str]:
-        """A letter for the running index of each finite axis."""
-        axes = dict.fromkeys(a for t in self.derivation.tables for a in (*t.left, *t.right))
-        axes |= dict.fromkeys(self.derivation.axes)
-        pool = iter([c for c in _FREE if c not in axes] + [f"a{i}" for i in range(1, 50)])
-        return {a: next(pool) for a in axes}
+        axes = dict.fromkeys(a for t in derivation.tables for a in (*t.left, *t.right)) | dict.fromkeys(derivation.axes)
+        others = frozenset((*derivation.network.constants, *inputs))  # what else stands in formulas by its name
+        self.letters = index_letters(axes, others)
+        self._bound = tuple(itertools.islice(_unused(_BOUND, "i", others), len(_BOUND)))
 
     @cached_property
     def items(self) -> tuple[Equation | Layers, ...]:
@@ -198,7 +210,7 @@ class Outline:
             return bound.get(expr) or self._index(expr)
         if isinstance(expr, AxisSum):
             side = side_of(str(expr.args[2]))
-            letter = axis_symbol(_BOUND[depths[side - 1] % len(_BOUND)] + ("′" if side == 2 else ""))
+            letter = axis_symbol(self._bound[depths[side - 1] % len(_BOUND)] + ("′" if side == 2 else ""))
             inside = (depths[0] + (side == 1), depths[1] + (side == 2))
             summand = self._lettered(expr.summand, bound | {expr.bound: letter}, inside)
             return AxisSum(summand, letter, Symbol(expr.axis.replace(SECOND, "′")))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sympy import Expr
 from sympy.printing.str import StrPrinter
 
-from tplimits.program.language.render import superscript
+from tplimits.program.language.render import constants_text, superscript
 from tplimits.regimes.kernels.report.outline import Equation, Layers, Named, NamedMean, Outline
 from tplimits.regimes.kernels.report.reach import reach
 from tplimits.report.roles import width
@@ -152,6 +152,7 @@ def kernel_limit(outline: Outline) -> str:
         )
     if outline.letters and any(e.indices for e in outline.equations()):
         where.append("indices: " + ", ".join(f"{c} over {axis}" for axis, c in outline.letters.items()))
+    where += constants_text(network, "\n".join([*lines, *where]))
     rows, where = lines[opening:], [f"  {w}" for w in where]
     if len(lines) + len(where) > SCREEN and not any(isinstance(item, Layers) for item in outline.items):
         rows, where = list(rolled_lines(rows)), list(rolled_lines(where))

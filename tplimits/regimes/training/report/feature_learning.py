@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tplimits.law.kets import Step
+from tplimits.program.language.render import constants_text
 from tplimits.regimes.training.report.notation import LATEX, TEXT, NamedLatex, Notation
 from tplimits.regimes.training.report.outline import Outline
 from tplimits.regimes.training.report.ratios import text_factor
@@ -19,7 +20,7 @@ from tplimits.regimes.training.report.update_functions import (
     latex_signs,
 )
 from tplimits.report.latex_boxes import boxes_of, width_of
-from tplimits.report.latex_formulas import Formula
+from tplimits.report.latex_formulas import Formula, constants
 from tplimits.report.latex_lines import LINE
 from tplimits.report.rolled import SCREEN, table, together
 from tplimits.report.text import formula
@@ -97,6 +98,7 @@ def text(recursion: MaximalRecursion, full: bool = False) -> str:
     if not full and sum(len(lines) + 1 for lines in shown.values()) + len(legend) + 2 > SCREEN:
         shown = {title: together(list(table(of, 0))) for title, of in rows.items() if of}
     lines = [line for title, of in shown.items() for line in (f" {title}", *of)]
+    legend = (*legend, *constants_text(outline.program, "\n".join(e.right for e in equations)))
     return "\n".join(
         [f"feature-learning limit of {recursion.network.name}", *lines, " where", *(f"  {line}" for line in legend)]
     )
@@ -145,7 +147,7 @@ def formulas(recursion: MaximalRecursion) -> list[Formula]:
         rows.append(
             Formula(rf"\operatorname{{Cov}}\big(\hat{{{matrix} y}}, \hat{{{matrix} y'}}\big)", "=", (covariance,))
         )
-    return [*rows, *_latex_optimizers(recursion)]
+    return [*rows, *_latex_optimizers(recursion), *constants(outline.program, rows)]
 
 
 def _latex_optimizers(recursion: MaximalRecursion) -> list[Formula]:

@@ -12,7 +12,7 @@ from sympy import Expr
 
 from tplimits.law.state import in_widths_of_n
 from tplimits.program.language.render import BodyPrinter, number_text
-from tplimits.program.nodes.entries import NO_NEURON, OWN, ArrayEntry, AxisSum, DataIndex, Entry, Kron, Lookup, N
+from tplimits.program.nodes.entries import NO_NEURON, OWN, AxisSum, DataIndex, Entry, Kron, N
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.report.latex_formulas import FormulaPrinter, decimal
 from tplimits.report.latex_names import label
@@ -95,12 +95,6 @@ class _TimedLatex(NamedLatex):
 
     def _print_AxisSum(self, expr: AxisSum) -> str:
         return self.summed(self._print(expr.bound), expr.summand)
-
-    def _print_ArrayEntry(self, expr: ArrayEntry) -> str:
-        return rf"c^{{({expr.array})}}_{{{','.join(self._print(i) for i in expr.indices)}}}"
-
-    def _print_Lookup(self, expr: Lookup) -> str:
-        return rf"\pi_{{{expr.table}}}({','.join(self._print(i) for i in expr.indices)})"
 
     def _print_DataIndex(self, expr: DataIndex) -> str:
         shown = latex_label(self._program[expr.source].name)

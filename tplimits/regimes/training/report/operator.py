@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tplimits.law.hypotheses import universality
 from tplimits.law.kets import MASTER, Reference, Step
-from tplimits.program.language.render import body_text, number_text, right_hand_side
+from tplimits.program.language.render import body_text, constants_text, number_text, right_hand_side
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector, MatMul
 from tplimits.regimes.training.report.outline import BACKWARD, FACTORED, NORM
 from tplimits.regimes.training.report.ratios import of_image, text_factor
@@ -82,7 +82,9 @@ def text(operator: TangentOperator, at_zero: bool = False, full: bool = False) -
         lines += [f"  {line}" for line in _update(optimizer, whose)]
     lines += [f"  taken on by the user, not established: {name}" for name in operator.assumed]
     lines.append(f"kets, given {shown.input}; uses inside Q are summed over inputs b with weights χ^b")
-    return "\n".join(screen(lines, [f"  {line}" for line in _kets(shown)], full))
+    kets = [f"  {line}" for line in _kets(shown)]
+    known = constants_text(shown.total, "\n".join([*lines, *kets]))
+    return "\n".join(screen(lines, [*kets, *(f"  {line}" for line in known)], full))
 
 
 def _terms(shown: Shown) -> Iterator[str]:

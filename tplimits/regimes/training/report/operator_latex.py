@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from tplimits.program.nodes.kinds import Avg, Initial, MatMul, Nonlin
 from tplimits.regimes.training.report.notation import LATEX, NamedLatex, Notation, latex_label
-from tplimits.regimes.training.report.tangent_terms import IN_LATEX, Shown, by_optimizer
+from tplimits.regimes.training.report.tangent_terms import IN_LATEX, Shown, by_optimizer, in_latex
 from tplimits.regimes.training.report.update_functions import entry_by_entry, factored_latex, is_factored, latex_signs
-from tplimits.report.latex_formulas import Formula, FormulaPrinter
+from tplimits.report.latex_formulas import Formula, FormulaPrinter, constants
 from tplimits.report.latex_names import name as latex_name
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ def formulas(operator: TangentOperator) -> list[Formula]:
         states, output = entry_by_entry(optimizer).formula
         rows.append(Formula(f"Q_t{whose}", "=", (printer.doprint(output),)))
         rows += [Formula(latex_name(s.name), r"\gets", (printer.doprint(s.update),)) for s in states]
-    return [*rows, *latex_signs(), *_latex_kets(shown)]
+    rows += [*latex_signs(), *_latex_kets(shown)]
+    return [*rows, *constants(shown.total, rows)]
 
 
 def _latex_kets(shown: Shown) -> Iterator[Formula]:
@@ -54,7 +55,7 @@ def _latex_kets(shown: Shown) -> Iterator[Formula]:
         left = rf"{{{left}}}_{{{','.join(map(latex_name, s.axes))}}}" if s.axes else left
         left = rf"|{left}\rangle" if s.width is not None else left
         if isinstance(s, MatMul):
-            inside = _WRITE.body(total, s.operand, given).removeprefix("|").removesuffix(r"\rangle")
+            inside = in_latex(total, s.operand)
             matrix = latex_label(total[s.matrix].name) + (r"^{\top}" if s.transposed else "")
             right = rf"|{matrix}\,{inside}\rangle"
         elif isinstance(s, Avg):
@@ -75,8 +76,8 @@ def _latex_terms(shown: Shown) -> Iterator[str]:
         inside = rf"\big({gradient}\big){clipped}" if clipped else gradient
         for term in terms:
             bra = shown.left_of_update(parameter) + weight + shown.members(term)
-            bra += rf"\langle {shown.write.entry(term.left)}|^a" + (r"\," if matrix else "")
-            ket = rf"{divided}\,|{shown.write.entry(term.right or '')}\rangle^a" if matrix else rf"{divided}\rangle"
+            bra += rf"\langle {term.left}|^a" + (r"\," if matrix else "")
+            ket = rf"{divided}\,|{term.right}\rangle^a" if matrix else rf"{divided}\rangle"
             yield rf"{sign}{bra}{update}\Big({inside}\Big){ket}"
             sign = "+ "
     for bias in shown.operator.biases:

@@ -19,6 +19,7 @@ from tplimits.report.rolled import rolled_sum
 
 if TYPE_CHECKING:
     from tplimits.program.network.backward import Use
+    from tplimits.program.nodes.program import Program
     from tplimits.program.optimizers.recursion import Optimizer
     from tplimits.regimes.training.derivation.operator import TangentOperator
 
@@ -53,19 +54,25 @@ _SIGNS = {
 }
 
 
+def in_latex(program: Program, entry: Expr) -> str:
+    """An entry, or an index, without the bars of a ket and without a time."""
+    shown = Notation(LATEX).body(program, entry, frozenset(range(len(program))))
+    return shown.removeprefix("|").removesuffix(r"\rangle")
+
+
 @dataclass(frozen=True)
 class Writing:
     """One way to print the operator: its templates among `_SIGNS`, names, entries of vectors, and norms."""
 
     column: int
     name: Callable[[str], str]
-    entry: Callable[[str], str]
+    entry: Callable[[Program, Expr], str]
     norms: Notation
 
 
 #: plain text: ⟨dh| Q_t(Σ_b χ^b |dh⟩⟨x|) |x⟩
-IN_TEXT = Writing(0, str, str, Notation(TEXT))
-IN_LATEX = Writing(1, latex_name, lambda text: latex_name(text.replace(", ", ",")), Notation(LATEX))
+IN_TEXT = Writing(0, str, body_text, Notation(TEXT))
+IN_LATEX = Writing(1, latex_name, in_latex, Notation(LATEX))
 
 
 @dataclass(frozen=True)
@@ -102,14 +109,14 @@ class Shown:
         return {name: tuple(self._term(name, use) for use in gradients[name]) for name in self.operator.trained}
 
     def _term(self, parameter: str, use: Use) -> TangentTerm:
-        left, right = body_text(self.total, use.gradient), None
+        left, right = self.write.entry(self.total, use.gradient), None
         if use.operand is not None:
-            right = body_text(self.total, use.operand)
+            right = self.write.entry(self.total, use.operand)
             left, right = (right, left) if use.transposed else (left, right)
         outputs = self.operator.backward.outputs
         place = pinned(use, self._axes(parameter), outputs)
         at, others = place.shown(outputs)
-        fixed = tuple((a, body_text(self.total, i)) for a, i in others)
+        fixed = tuple((a, self.write.entry(self.total, i)) for a, i in others)
         return TangentTerm(parameter, left, right, place.summed, at, fixed)
 
     def _axes(self, parameter: str) -> tuple[str, ...]:
@@ -121,7 +128,7 @@ class Shown:
         Members that are axes of the output are not summed over.
         """
         summed = tuple(a for a in self._axes(term.parameter) if (a, a) not in term.at)
-        apart = (*((a, o) for a, o in term.at if a != o), *term.fixed)
+        apart = (*((a, self.write.name(o)) for a, o in term.at if a != o), *term.fixed)
         return self._sum(summed) + self._sum(term.sums) + self._deltas(apart)
 
     def _sum(self, axes: tuple[str, ...]) -> str:
@@ -129,7 +136,7 @@ class Shown:
 
     def _deltas(self, fixed: tuple[tuple[str, str], ...]) -> str:
         """1 where axes are as stated, 0 elsewhere."""
-        return "".join(self.put("delta", self.write.name(axis), self.write.entry(index)) for axis, index in fixed)
+        return "".join(self.put("delta", self.write.name(axis), index) for axis, index in fixed)
 
     def weight(self, parameter: str) -> Expr:
         """The width of a parameter over that of the readout, which its part of the operator has as a factor."""
@@ -181,13 +188,13 @@ class Shown:
 
     def gradient(self, parameter: str) -> str:
         """The gradient of a matrix or a vector, the sum over inputs b and uses."""
-        terms, write = self.terms[parameter], self.write
+        terms = self.terms[parameter]
         signals = [self._signal(t) for t in terms]
         inner = [
             self._sum(t.sums)
             + self._deltas(t.fixed)
-            + self.put("ket", write.entry(t.left))
-            + ("" if t.right is None else self.put("bra", write.entry(t.right)))
+            + self.put("ket", t.left)
+            + ("" if t.right is None else self.put("bra", t.right))
             for t in terms
         ]
         if len(terms) == 1:
