@@ -1,7 +1,7 @@
 """Whether a form with constant arrays is zero: arrays satisfy identities that no normal form of products sees.
 
 Such forms have a fixed number of tokens; they are compared with zero at random V and parameters, relative to the size
-of their terms, as conditions that data decide are judged everywhere.
+of their terms there, as conditions that data decide are judged everywhere.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ def vanishes(form: Form, arrays: Mapping[str, numpy.ndarray], whole: Form | None
     inside = {s for factors, _ in terms for s in held_symbols(factors)}
     symbols = sorted(inside.union(*(c.free_symbols for _, c in terms)), key=str)
     tokens = sorted({i for factors, _ in terms for _, at, _ in factors for i in at if i < 0})
+    unsigned = {label: numpy.abs(array) for label, array in arrays.items()}
     # a polynomial that is not zero vanishes at a random point with probability 0; three, for one may be small by
     # accident
     for _ in range(_DRAWS):
@@ -51,9 +52,13 @@ def vanishes(form: Form, arrays: Mapping[str, numpy.ndarray], whole: Form | None
         square = rng.uniform(0.5, 1.5, (m, m))
         V = square @ square.T
         values = {s: float(rng.uniform(0.3, 0.9)) for s in symbols}
-        found = [valued(c, values).real * _product(f, tokens, V, arrays, values) for f, c in terms]
-        size = max(float(numpy.abs(term).max()) for term in found)
-        if float(numpy.abs(sum(found[: len(form.terms)])).max()) > _TOLERANCE * size:
+        numbers = [valued(c, values).real for _, c in terms]
+        found, sizes = (
+            [number * _product(f, tokens, V, known, values) for number, (f, _) in zip(several, terms, strict=True)]
+            for several, known in ((numbers, arrays), (numpy.abs(numbers), unsigned))
+        )
+        # every entry by its own terms: those of other tokens may be larger by any factor that arrays hold
+        if (numpy.abs(sum(found[: len(form.terms)])) > _TOLERANCE * sum(sizes)).any():
             return False
     return True
 
