@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -95,7 +96,10 @@ def ratio_symbol(width: str) -> Symbol:
 
 
 class Sized:
-    """A polynomial with the sizes of what its terms are made of: of sums of rounded numbers, rounding may be left."""
+    """A polynomial with the sizes of what its terms are made of: of sums of rounded numbers, rounding may be left.
+
+    Sizes are logarithms: powers of numbers leave the doubles before their products come back.
+    """
 
     __slots__ = ("sizes", "value")  # thousands are made in a derivation
 
@@ -104,14 +108,17 @@ class Sized:
 
     def __mul__(self, other: Any) -> Sized:
         if not isinstance(other, (Sized, PolyElement)):
-            return Sized(self.value * other, {term: size * abs(float(other)) for term, size in self.sizes.items()})
+            if not other:
+                return Sized(self.value * other, {})
+            size = _logarithm(other)
+            return Sized(self.value * other, {term: known + size for term, known in self.sizes.items()})
         if isinstance(other, PolyElement):
             other = sized(other)
         found: dict[Any, float] = {}
         for one, size in self.sizes.items():
             for two, beside in other.sizes.items():
                 term = self.value.ring.monomial_mul(one, two)
-                found[term] = max(size * beside, found.get(term, 0.0))
+                found[term] = max(size + beside, found.get(term, -math.inf))
         return Sized(self.value * other.value, found)
 
     __rmul__ = __mul__
@@ -119,16 +126,20 @@ class Sized:
     def __add__(self, other: Sized) -> Sized:
         found = dict(self.sizes)
         for term, size in other.sizes.items():
-            found[term] = max(size, found.get(term, 0.0))
+            found[term] = max(size, found.get(term, -math.inf))
         return Sized(self.value + other.value, found)
 
     def __bool__(self) -> bool:
         return bool(self.value)
 
 
+def _logarithm(number: Any) -> float:
+    return math.log2(abs(int(number.numerator))) - math.log2(int(number.denominator))
+
+
 def sized(value: PolyElement) -> Sized:
     """A polynomial that is made of nothing but itself."""
-    return Sized(value, {term: abs(float(number)) for term, number in value.terms()})
+    return Sized(value, {term: _logarithm(number) for term, number in value.terms()})
 
 
 @dataclass
@@ -189,7 +200,8 @@ class Ring:
     def sizes(self, element: Any, times: Expr) -> Sizes:
         """What a coefficient times an expression is made of."""
         found = element if isinstance(element, Sized) else sized(self.ring.one)
-        return largest(sizes_of(sympy.Float(size) * self._product(term) * times) for term, size in found.sizes.items())
+        terms = ((sympy.Float(2) ** sympy.Float(size), self._product(term)) for term, size in found.sizes.items())
+        return largest(sizes_of(size * product * times) for size, product in terms)
 
 
 def _monomials(expr: Expr) -> list[tuple[Rational, list[tuple[Expr, int]]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import sympy
@@ -66,6 +67,8 @@ def _snapped(expr: Expr, sizes: Mapping[Expr, float], least: float) -> Expr:
         # relative to the largest number before the same constants: what cancels leaves digits of the data, not of the
         # coefficient; a number cancels with the function that it is a value of
         size = max(least, sizes.get(rest, 0.0), *(abs(valued(number, {})) for number in numbers))
+        if math.isinf(size):
+            raise OverflowError("a coefficient is beyond the doubles")
         if rest in rounded and not value.imag:
             simple = exactly(value.real)
             numbers = [sympy.Rational(simple.numerator, simple.denominator)]
