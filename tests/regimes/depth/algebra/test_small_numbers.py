@@ -210,3 +210,32 @@ def test_numbers_before_other_constants_are_no_measure(size):
     zero = lambda y: summed(A, summed(B, y)) - summed(A @ B, y)  # noqa: E731
     with pytest.raises(tp.NoLimitError, match="h\\*\\*2"):
         of(lambda x, M, Z, g, h: x + g * size * zero(M @ x) + h * (Z @ x))
+
+
+@pytest.mark.parametrize("c", [1e-3, 1e-10, 1e-40])
+def test_what_cancels_in_numbers_is_refused(c):
+    """E (e^(cu) − 1)(e^(cv) − 1)/c² = V + …: of 1/c² times what is near to 1 nothing but rounding is left."""
+    sde = limit(lambda x, M, Z: x + (M @ (tp.exp(c * (Z @ x)) - 1)) / c / tp.sqrt(tp.n))
+    if c == 1e-3:
+        np.testing.assert_allclose(sde.drift_at(V), V, rtol=1e-5)
+        return
+    with pytest.raises(tp.EvaluationError, match="nothing but rounding is left"):
+        sde.drift_at(V)
+    with pytest.raises(tp.EvaluationError, match="nothing but rounding is left"):
+        sde.simulate(V, T=0.1, dt=0.05, paths=2)
+
+
+@pytest.mark.parametrize("c", [1e-80, 1e-60, 1.0, 1e60, 1e80])
+def test_functions_of_numbers_of_any_size(c):
+    """gelu(c u)/c is u/2 for small c and relu(u) for large ones; |c u|³ and (c u)³ have sixth powers of c."""
+    gelu = limit(lambda x, M, Z: x + M @ tp.gelu(c * (Z @ x)) / c / tp.sqrt(tp.n))
+    angle = np.arccos(V[0, 1] / np.sqrt(V[0, 0] * V[1, 1]))
+    kernel = np.sqrt(V[0, 0] * V[1, 1]) * (np.sin(angle) + (np.pi - angle) * np.cos(angle)) / (2 * np.pi)
+    truth = {True: V / 4, False: np.array([[V[0, 0] / 2, kernel], [kernel, V[1, 1] / 2]])}[c < 1]
+    if c != 1:
+        np.testing.assert_allclose(gelu.drift_at(V), truth, rtol=1e-10)
+    if 1e-50 < c < 1e70:
+        cube = limit(lambda x, M, Z: x + M @ tp.elementwise(lambda u: abs(u) ** 3)(c * (Z @ x)) / c / tp.sqrt(tp.n))
+        assert cube.drift_at(V)[0, 0] == pytest.approx(15 * c**4 * V[0, 0] ** 3, rel=1e-12)
+    power = limit(lambda x, M, Z: x + M @ (c * (Z @ x)) ** 3 / c**3 / tp.sqrt(tp.n))
+    assert power.drift_at(V)[1, 1] == pytest.approx(15 * V[1, 1] ** 3, rel=1e-12)
