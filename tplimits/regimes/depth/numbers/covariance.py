@@ -71,9 +71,7 @@ def numbers(form: Form, values: Mapping[Expr, float]) -> list[float]:
 
     Raises EvaluationError for a constant without a value.
     """
-    # constants inside the definitions of Gaussian means count too, though they stand in no coefficient
-    held = {s for factors in form.terms for s in held_symbols(factors)}
-    insist_on_values(held.union(*(c.free_symbols for c in form.terms.values())), values)
+    insist_on_values(held(form), values)
     found, shared = [], in_digits(values)
     for coefficient in form.terms.values():
         number = valued(coefficient, shared)
@@ -85,9 +83,15 @@ def numbers(form: Form, values: Mapping[Expr, float]) -> list[float]:
     return found
 
 
-def insist_on_values(held: Iterable[Expr], values: Mapping[Expr, float]) -> None:
+def held(form: Form) -> set[Symbol]:
+    """The constants of a form: those inside the definitions of Gaussian means count too."""
+    inside = {s for factors in form.terms for s in held_symbols(factors)}
+    return inside.union(*(c.free_symbols for c in form.terms.values()))
+
+
+def insist_on_values(symbols: Iterable[Expr], values: Mapping[Expr, float]) -> None:
     """EvaluationError where one of some symbols has no value."""
-    missing = sorted(str(s) for s in held if s not in values)
+    missing = sorted(str(s) for s in symbols if s not in values)
     if missing:
         name = missing[0].strip("|")
         what = "constant" if name == missing[0] else "size of the axis"
