@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -21,7 +21,6 @@ from sympy.polys.rings import PolyElement, ring
 
 from tplimits.regimes.depth.algebra.laurent import MeanSeries, expansion
 from tplimits.regimes.depth.algebra.products import EPS, Dimension, Poly, ProductTerm
-from tplimits.regimes.depth.algebra.settling import Sizes, largest, sizes_of
 
 #: E|g| = √(2/π) of a standard normal, kept as one generator
 ROOT = sympy.sqrt(2 / sympy.pi)
@@ -197,11 +196,10 @@ class Ring:
     def _product(self, exponents: tuple[int, ...]) -> Expr:
         return sympy.Mul(*(g**e for g, e in zip(self.generators, exponents, strict=True) if e))
 
-    def sizes(self, element: Any, times: Expr) -> Sizes:
-        """What a coefficient times an expression is made of."""
+    def sizes(self, element: Any) -> Iterator[Expr]:
+        """What the terms of a coefficient are made of."""
         found = element if isinstance(element, Sized) else sized(self.ring.one)
-        terms = ((sympy.Float(2) ** sympy.Float(size), self._product(term)) for term, size in found.sizes.items())
-        return largest(sizes_of(size * product * times) for size, product in terms)
+        return (sympy.Float(2) ** sympy.Float(size) * self._product(term) for term, size in found.sizes.items())
 
 
 def _monomials(expr: Expr) -> list[tuple[Rational, list[tuple[Expr, int]]]]:

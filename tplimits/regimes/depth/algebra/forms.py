@@ -128,6 +128,11 @@ def _reading_order(item: tuple[Factors, Expr]) -> tuple:
     return len(item[0]), item[0]
 
 
+def _sizes(terms: Iterable[Expr], times: Expr) -> Sizes:
+    """What a coefficient times an expression is made of."""
+    return largest(sizes_of(term * times) for term in terms)
+
+
 class Resolved(NamedTuple):
     """A product of a contraction: number · coefficient · Π dimension^(power/2) · Π factors."""
 
@@ -183,7 +188,7 @@ def by_order(
         found_here = []
         for (f, p, number), c in terms.items():
             beside = number * dimension_factor(model, p)
-            found_here.append((over_tokens(f, model), ring.expr(c) * beside, ring.sizes(c, beside)))
+            found_here.append((over_tokens(f, model), ring.expr(c) * beside, _sizes(ring.sizes(c), beside)))
         forms[order] = _merged(found_here, 0.0 if least is None or order >= least else 1.0)
     return Orders({o: f for o, f in sorted(forms.items()) if f}, opaque)
 
@@ -213,7 +218,7 @@ def _moments(found: Sum, model: Model, ring: Ring) -> tuple[Sum, dict[Factors, i
     # other sums over the neurons of the state, where they do not cancel
     for key in [k for k in written if any(f[0][0] == "Q" for f in k[0])]:
         factors, left = key[0], written.pop(key)
-        value = settle(ring.expr(left), ring.sizes(left, S.One))
+        value = settle(ring.expr(left), _sizes(ring.sizes(left), S.One))
         if value != 0:
             order = model.order_of(key[1])
             opaque[factors] = min(order, opaque.get(factors, order))
