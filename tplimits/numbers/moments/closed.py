@@ -26,6 +26,8 @@ from tplimits.numbers.moments.quadrant import TINY, Angle
 from tplimits.numbers.moments.sectors import radial
 from tplimits.numbers.moments.writing import Writer, number, power, product, total
 
+#: numbers of atoms beyond this, or below one part of it, leave the doubles in formulas
+_FAR = 1e150
 # residuals r, r′ given (u, u′); R11, R12, R22 their covariances
 _R = sympy.symbols("r r'", real=True)
 _COVARIANCE = {(_R[i], _R[j]): sympy.Symbol(f"R{min(i, j) + 1}{max(i, j) + 1}") for i in (0, 1) for j in (0, 1)}
@@ -64,7 +66,13 @@ def _closes(a: Atom, b: Atom) -> bool:
     if isinstance(a, Wave) or isinstance(b, Wave):
         other = b if isinstance(a, Wave) else a
         return isinstance(other, Power) and other.tilt == 0
-    return True
+    return _tame(a) and _tame(b)
+
+
+def _tame(atom: Atom) -> bool:
+    """Whether products of two of its numbers are doubles."""
+    numbers = (n for n in vars(atom).values() if isinstance(n, float) and n)
+    return all(1 / _FAR < abs(n) < _FAR for n in numbers)
 
 
 def _pair(writer: Writer, a: Atom, b: Atom, law: Pair) -> list[str]:

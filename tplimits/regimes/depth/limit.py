@@ -273,6 +273,7 @@ class CovarianceSDE(OfBlock):
         settings = stage.settings(T, dt, paths, seed, stop, record, halve, threads, V)
         values = self.values(V.shape[-1], named_once(constants, named, "simulate", EvaluationError), ratios)
         numbers.validity.insist_on_chance(self.limit, V, values, "simulate")
+        numbers.covariance.insist_on_digits(self.limit.drift, V, values, self.limit.arrays)
         compiled = stage.engine(self.limit, method, values, V.shape[-1], self._simulators)
         found: Paths = stage.simulate(compiled, V, settings, progress)
         if n is not None:

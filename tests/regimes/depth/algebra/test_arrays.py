@@ -9,7 +9,7 @@ from sympy import Integer
 import tplimits as tp
 from tplimits.regimes.depth.algebra.arrays import Arrays, at_indices
 from tplimits.regimes.depth.algebra.products import ProductTerm, renamed
-from tplimits.regimes.depth.algebra.tables import exactly, without_background, without_dust
+from tplimits.regimes.depth.algebra.tables import exactly, without_background
 
 SIZE = 3
 V = np.array([[2.0, 0.3, -0.4], [0.3, 1.5, 0.7], [-0.4, 0.7, 1.1]])
@@ -150,31 +150,33 @@ def test_arrays_are_told_apart_by_their_entries():
     assert len({arrays.label(np.array([1.0, x])) for x in (0.5, 0.5 + 1e-13)}) == 1
     assert arrays.label(np.array([1.0, -0.0])) == arrays.label(np.array([1.0, 0.0]))
     assert arrays.label(V)[0] == "S" and arrays.label(np.tril(V))[0] == arrays.label(base)[0] == "P"
-    assert without_dust(np.array([1.0, 1e-15, 0.5])).tolist() == [1.0, 1e-15, 0.5]  # all that its token has
-    assert without_dust(np.array([[1.0, 1e-15], [1e-15, 0.5]])).tolist() == [[1.0, 0.0], [0.0, 0.5]]
+    base = np.array([1.0, 1e-4, 1e-20])
+    nearly = [base * (1 + apart * np.eye(3)[k]) for apart in (1e-8, 1e-9, 1e-10) for k in (1, 2)]
+    assert len({arrays.label(a) for a in (base, *nearly)}) == 7  # another array may make any entry large again
+    assert len({arrays.label(base * (1 + np.array([0, x, -x]))) for x in (0.0, 1e-15)}) == 1
     assert arrays.factor(np.array([1e6, 1e6 + 1e-7]), (0,))[1] == ()
     assert arrays.factor(np.array([0.1, 0.1 + 1.5e-12]), (0,))[1] != ()
     assert arrays.factor(np.array([1.0, 1e-13, 0.5]), (0,)) != arrays.factor(np.array([1.0, 0.0, 0.5]), (0,))
 
 
 def test_small_entries_count_where_their_row_is_small():
-    """e^(−33) is 3e-4 of a row of e^(−25), e^(−40) is nothing of a row of 1."""
+    """e^(−33) is 3e-4 of a row of e^(−25), and e^(−40) of a row of 1 is what another array may divide by."""
     arrays = Arrays()
 
     def kept(values):
-        number, factors = arrays.factor(without_dust(np.exp(values)), (-1, -2))
+        number, factors = arrays.factor(np.exp(values), (-1, -2))
         return float(number) * at_indices(factors, arrays.values.__getitem__, (-1, -2))
 
-    for values in (np.array([[0, 0.3], [-25, -33]]), np.array([[0, -25], [0.3, -33]])):
-        np.testing.assert_allclose(kept(values), np.exp(values), rtol=1e-9)
-    assert kept(np.array([[0, -40], [0.3, 0]]))[0, 1] == 0
+    small = ([[0, 0.3], [-25, -33]], [[0, -25], [0.3, -33]], [[0, -40], [0.3, 0]], [[0, -340], [-340, 0]])
+    for values in map(np.array, small):
+        np.testing.assert_allclose(kept(values), np.exp(values), rtol=1e-12)
 
 
 def test_parts_of_very_different_sizes_keep_their_product():
     """p = D Q E with entries of D from 2e-8 on: what is small in D² is large in p² again."""
     arrays, logits = Arrays(), np.array([[0.0, -1.0, -2.0], [0.5, 0.0, -40.0], [15.0, 0.0, 30.0]])
     p = np.exp(logits - logits.max(axis=1, keepdims=True))
-    number, factors = arrays.factor(without_dust(p), (-1, -2))
+    number, factors = arrays.factor(p, (-1, -2))
     more, twice = arrays.arranged((*factors, *renamed(factors, {-2: -3})), ())
     found = float(number) ** 2 * float(more) * at_indices(twice, arrays.values.__getitem__, (-1, -2, -3))
     np.testing.assert_allclose(found, p[:, :, None] * p[:, None, :], rtol=1e-9, atol=1e-15)
@@ -192,7 +194,8 @@ def test_numbers_are_the_fractions_that_they_stand_for():
 def test_a_background_stands_by_itself():
     parts = without_background(np.full((3, 3), 2.0) + np.diag([1.0, 0.0, -3.0]))
     assert [x.tolist() for x in parts] == [[[2.0] * 3] * 3, [[1.0, 0, 0], [0, 0, 0], [0, 0, -3.0]]]
-    for whole in (np.diag([1.0, 2.0]), np.full((2, 2), 3.0), V, np.ones((2, 3)), np.ones(2), np.ones((1, 1))):
+    small = np.array([[1e-3, 1.0], [1.0, 0.0]])  # 1 + (10⁻³ − 1) has three digits less
+    for whole in (small, np.diag([1.0, 2.0]), np.full((2, 2), 3.0), V, np.ones((2, 3)), np.ones(2), np.ones((1, 1))):
         assert [x.tolist() for x in without_background(whole)] == [whole.tolist()]
 
 

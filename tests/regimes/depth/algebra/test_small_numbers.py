@@ -147,3 +147,95 @@ def test_a_root_of_a_small_negative_constant_is_not_real(c, real):
     else:
         with pytest.raises(tp.EvaluationError, match="is not real"):
             sde.drift_at(V, c=c)
+
+
+def pairs(values):
+    return tp.constant(np.asarray(values), axes=("token", "key"))
+
+
+def summed(A, y):
+    return tp.sum(pairs(A) * y.rename(token="key"), over="key")
+
+
+def logits(x, Z, A):
+    return tp.avg(pairs(A) * (Z @ (pairs(1 / A) * x.rename(token="key"))) * x)
+
+
+@pytest.mark.parametrize("e", [1e-3, 1e-5, 1e-10, 1e-13, 1e-20, 1e-60, 1e-150])
+def test_entries_of_very_different_sizes_meet_their_inverses(e):
+    """Masks A and B with A_ij B_ij = 1: what was small beside others had been 0, or the digits of a difference."""
+    small = np.array([[e, 1.0], [1.0, e]])
+    for A in (small, np.array([[e, 1.0], [1.0, 1.0]]), np.array([[e, 1.0], [e, 1.0]])):
+        ones = np.full((2, 2), V.sum())
+        inside = limit(
+            lambda x, M, Z, A=A: (
+                x + tp.sum(pairs(A) * (M @ (pairs(1 / A) * x.rename(token="key"))), over="key") / tp.sqrt(tp.n)
+            )
+        )
+        np.testing.assert_allclose(inside.drift_at(V), ones, rtol=1e-12)
+        assert np.abs(inside.drift_at(V) - np.diag(np.diag(ones))).max() > 1
+        noise = limit(lambda x, M, Z, A=A: x + x * tp.sum(logits(x, Z, A), over="key"))
+        assert noise.diffusion_at(V)[0, 0] == pytest.approx(4 * V[0, 0] ** 3 * V.sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e3, 1e6, 1e12, 1e20])
+def test_a_token_is_compared_with_zero_by_its_own_terms(size):
+    """A(B y) − C y with rows of any size: 0 where C = A B, and of order 1 where a small row differs."""
+    A, B = np.array([[size, 2.0 * size], [0.5, 0.7]]), np.array([[3.0, 0.5], [1.0, 2.0]])
+    sde = limit(lambda x, M, Z: x + Z @ x / tp.sqrt(tp.n) + summed(A, summed(B, M @ x)) - summed(A @ B, M @ x))
+    np.testing.assert_allclose(sde.drift_at(V), V, rtol=1e-12)
+    other = A @ B + np.diag([0.0, 0.5])
+    with pytest.raises(tp.NoLimitError, match="of order 1"):
+        limit(lambda x, M, Z: x + summed(A, summed(B, M @ x)) - summed(other, M @ x))
+
+
+@pytest.mark.parametrize("size", [1.0, 1e6, 1e7, 1e10, 1e20])
+def test_numbers_before_other_constants_are_no_measure(size):
+    """g·10⁷ M x + h Z x: h² had been rounding beside 10¹⁴ g², whatever g is."""
+    A, B = np.array([[1.0, 2.0], [0.5, 0.7]]), np.array([[3.0, 0.5], [1.0, 2.0]])
+
+    def of(f):
+        def block(x: tp.State["token"], M: tp.Matrix, Z: tp.Matrix, *, g, h):
+            return f(x, M, Z, g, h)
+
+        return tp.derive(tp.block(block), tp.Proportional())
+
+    number, root = size * 1.1, tp.sqrt(tp.n)
+    both = of(lambda x, M, Z, g, h: x + (g * number * (M @ x) + h * (Z @ x)) / root)
+    np.testing.assert_allclose(both.drift_at(V, g=1 / number, h=1), 2 * V, rtol=1e-12)
+    arrays = of(lambda x, M, Z, g, h: x + (g * tokens([number] * 2) * (M @ x) + h * tokens([0.3] * 2) * (Z @ x)) / root)
+    np.testing.assert_allclose(arrays.drift_at(V, g=1 / number, h=1 / 0.3), 2 * V, rtol=1e-12)
+    one = of(lambda x, M, Z, g, h: x + (g * number + h * 0.1) * (M @ x) / root)
+    np.testing.assert_allclose(one.drift_at(V, g=1 / number, h=10), 4 * V, rtol=1e-12)
+    zero = lambda y: summed(A, summed(B, y)) - summed(A @ B, y)  # noqa: E731
+    with pytest.raises(tp.NoLimitError, match="h\\*\\*2"):
+        of(lambda x, M, Z, g, h: x + g * size * zero(M @ x) + h * (Z @ x))
+
+
+@pytest.mark.parametrize("c", [1e-3, 1e-10, 1e-40])
+def test_what_cancels_in_numbers_is_refused(c):
+    """E (e^(cu) − 1)(e^(cv) − 1)/c² = V + …: of 1/c² times what is near to 1 nothing but rounding is left."""
+    sde = limit(lambda x, M, Z: x + (M @ (tp.exp(c * (Z @ x)) - 1)) / c / tp.sqrt(tp.n))
+    if c == 1e-3:
+        np.testing.assert_allclose(sde.drift_at(V), V, rtol=1e-5)
+        return
+    with pytest.raises(tp.EvaluationError, match="nothing but rounding is left"):
+        sde.drift_at(V)
+    with pytest.raises(tp.EvaluationError, match="nothing but rounding is left"):
+        sde.simulate(V, T=0.1, dt=0.05, paths=2)
+
+
+@pytest.mark.parametrize("c", [1e-80, 1e-60, 1.0, 1e60, 1e80])
+def test_functions_of_numbers_of_any_size(c):
+    """gelu(c u)/c is u/2 for small c and relu(u) for large ones; |c u|³ and (c u)³ have sixth powers of c."""
+    gelu = limit(lambda x, M, Z: x + M @ tp.gelu(c * (Z @ x)) / c / tp.sqrt(tp.n))
+    angle = np.arccos(V[0, 1] / np.sqrt(V[0, 0] * V[1, 1]))
+    kernel = np.sqrt(V[0, 0] * V[1, 1]) * (np.sin(angle) + (np.pi - angle) * np.cos(angle)) / (2 * np.pi)
+    truth = {True: V / 4, False: np.array([[V[0, 0] / 2, kernel], [kernel, V[1, 1] / 2]])}[c < 1]
+    if c != 1:
+        np.testing.assert_allclose(gelu.drift_at(V), truth, rtol=1e-10)
+    if 1e-50 < c < 1e70:
+        cube = limit(lambda x, M, Z: x + M @ tp.elementwise(lambda u: abs(u) ** 3)(c * (Z @ x)) / c / tp.sqrt(tp.n))
+        assert cube.drift_at(V)[0, 0] == pytest.approx(15 * c**4 * V[0, 0] ** 3, rel=1e-12)
+    power = limit(lambda x, M, Z: x + M @ (c * (Z @ x)) ** 3 / c**3 / tp.sqrt(tp.n))
+    assert power.drift_at(V)[1, 1] == pytest.approx(15 * V[1, 1] ** 3, rel=1e-12)

@@ -77,7 +77,7 @@ def test_paths_are_a_positive_number(attention, value):
         ({"stop": True}, "stop=True"),
         ({"stop": (0, float("nan"))}, "stop=nan: give a finite number"),
         ({"stop": ("a", 3)}, "stop='a'"),
-        ({"τ0": 1e-200}, r"the coefficient dt\*γ\*\*2.* too large for one"),
+        ({"τ0": 1e-200}, r"the coefficient γ\*\*2.* too large for one"),
         ({"method": ["psd"]}, r"method=\['psd'\]: give one of the words 'psd', 'euler'"),
         ({"method": "milstein"}, "method='milstein': give one of the words 'psd', 'euler', 'dense'"),
         ({"stop": (2.0, 1.0)}, "0 ≤ low < high"),

@@ -24,8 +24,8 @@ from tplimits.regimes.depth.algebra.tables import CANCELLED, TOLERANCE, balanced
 
 #: entries below this size are told apart by their own digits
 _SMALL = 1e-6
-#: entries of two arrays that differ by more are not the same, and decimals that tell them apart
-_APART, _DIGITS = 1e-11, 12
+#: entries of two arrays that differ by more than this part of them are not the same
+_APART = 1e-11
 #: arrays that are left of a sum over other axes than the tokens have at most this number of indices
 _MOST_OUTER = 2
 #: free indices stand below this while terms are compared
@@ -81,11 +81,11 @@ class Arrays:
         # arrays that differ by rounding are one array; + 0.0 takes −0.0, which has other bytes
         rounded = numpy.round(values, 9) + 0.0
         symmetric = values.ndim == 2 and values.shape[0] == values.shape[1] and bool((rounded == rounded.T).all())
-        contents = rounded.tobytes() + str(rounded.shape).encode() + _fine(values)
+        contents = rounded.tobytes() + str(rounded.shape).encode() + _digits(values[numpy.abs(values) < _SMALL], 6)
         label = f"{'S' if symmetric else 'P'}|{hashlib.sha256(contents).hexdigest()[:12]}"
         # two that are nearly the same are told apart by more digits: the second of them has others in its label
-        if (numpy.abs(self.values.setdefault(label, values) - values) > _APART).any():
-            label += hashlib.sha256(numpy.round(values, _DIGITS).tobytes()).hexdigest()[:12]
+        if (numpy.abs(self.values.setdefault(label, values) - values) > _APART * numpy.abs(values)).any():
+            label += hashlib.sha256(_digits(values, 12)).hexdigest()[:12]
             self.values.setdefault(label, values)
         return label
 
@@ -265,11 +265,11 @@ def _outer(group: list[Factor], inner: Callable[[int], bool]) -> tuple[int, ...]
     return tuple(dict.fromkeys(i for f in group for i in f[1] if i < 0 or not inner(i)))
 
 
-def _fine(values: numpy.ndarray) -> bytes:
-    """What tells arrays apart that differ in small entries alone, which other factors may make large again."""
-    small = values[(values != 0) & (numpy.abs(values) < _SMALL)]
-    mantissa, exponent = numpy.frexp(small)
-    return numpy.round(mantissa, 6).tobytes() + exponent.tobytes() if small.size else b""
+def _digits(values: numpy.ndarray, count: int) -> bytes:
+    """The leading digits of every entry: other factors may make small ones large again."""
+    # the binary exponent changes at 1.357 · 2^k: at 2^k rounding would decide it for 1 and 1/4
+    mantissa, exponent = numpy.frexp(0.737 * values + 0.0)
+    return (numpy.round(mantissa, count) + 0.0).tobytes() + exponent.tobytes()
 
 
 def merged(*registries: Mapping[str, numpy.ndarray]) -> dict[str, numpy.ndarray]:

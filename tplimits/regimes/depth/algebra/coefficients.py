@@ -9,7 +9,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -94,34 +95,50 @@ def ratio_symbol(width: str) -> Symbol:
 
 
 class Sized:
-    """A coefficient with the size of what it is made of: of a sum of rounded numbers, rounding alone may be left."""
+    """A polynomial with the sizes of what its terms are made of: of sums of rounded numbers, rounding may be left.
 
-    __slots__ = ("size", "value")  # thousands are made in a derivation
+    Sizes are logarithms: powers of numbers leave the doubles before their products come back.
+    """
 
-    def __init__(self, value: Any, size: float) -> None:
-        self.value, self.size = value, size
+    __slots__ = ("sizes", "value")  # thousands are made in a derivation
+
+    def __init__(self, value: Any, sizes: dict[Any, float]) -> None:
+        self.value, self.sizes = value, sizes
 
     def __mul__(self, other: Any) -> Sized:
-        if isinstance(other, Sized):
-            return Sized(self.value * other.value, self.size * other.size)
-        return Sized(self.value * other, self.size * _largest(other))
+        if not isinstance(other, (Sized, PolyElement)):
+            if not other:
+                return Sized(self.value * other, {})
+            size = _logarithm(other)
+            return Sized(self.value * other, {term: known + size for term, known in self.sizes.items()})
+        if isinstance(other, PolyElement):
+            other = sized(other)
+        found: dict[Any, float] = {}
+        for one, size in self.sizes.items():
+            for two, beside in other.sizes.items():
+                term = self.value.ring.monomial_mul(one, two)
+                found[term] = max(size + beside, found.get(term, -math.inf))
+        return Sized(self.value * other.value, found)
 
     __rmul__ = __mul__
 
     def __add__(self, other: Sized) -> Sized:
-        return Sized(self.value + other.value, max(self.size, other.size))
+        found = dict(self.sizes)
+        for term, size in other.sizes.items():
+            found[term] = max(size, found.get(term, -math.inf))
+        return Sized(self.value + other.value, found)
 
     def __bool__(self) -> bool:
         return bool(self.value)
 
 
-def _largest(value: Any) -> float:
-    """The largest number in a coefficient."""
-    return (
-        max((abs(float(c)) for c in value.coeffs()), default=0.0)
-        if isinstance(value, PolyElement)
-        else float(abs(value))
-    )
+def _logarithm(number: Any) -> float:
+    return math.log2(abs(int(number.numerator))) - math.log2(int(number.denominator))
+
+
+def sized(value: PolyElement) -> Sized:
+    """A polynomial that is made of nothing but itself."""
+    return Sized(value, {term: _logarithm(number) for term, number in value.terms()})
 
 
 @dataclass
@@ -139,7 +156,7 @@ class Ring:
         self.place = {g: i for i, g in enumerate(self.generators)}
         self.ring = ring([f"c{i}" for i in range(len(self.generators))], sympy.QQ)[0]
         self._known: dict[Expr, Sized] = {}
-        self.one = Sized(self.ring.one, 1.0)
+        self.one = sized(self.ring.one)
 
     def element(self, expr: Expr) -> Sized:
         """An expression among those the ring was made for, as a polynomial."""
@@ -151,8 +168,7 @@ class Ring:
                     exponents[self.place[base]] += exponent
                 key = tuple(exponents)
                 terms[key] = terms.get(key, sympy.QQ(0)) + sympy.QQ(number.p, number.q)
-            found = self.ring.from_dict(terms)
-            self._known[expr] = Sized(found, _largest(found))
+            self._known[expr] = sized(self.ring.from_dict(terms))
         return self._known[expr]
 
     def poly(self, poly: Poly) -> Poly:
@@ -174,11 +190,16 @@ class Ring:
         value = element.value if isinstance(element, Sized) else element
         if not isinstance(value, PolyElement):
             return sympy.sympify(value)
-        terms = []
-        for exponents, number in value.terms():
-            factors = [g**e for g, e in zip(self.generators, exponents, strict=True) if e]
-            terms.append(sympy.Mul(Rational(int(number.numerator), int(number.denominator)), *factors))
-        return sympy.Add(*terms)
+        numbers = ((term, Rational(int(number.numerator), int(number.denominator))) for term, number in value.terms())
+        return sympy.Add(*(number * self._product(term) for term, number in numbers))
+
+    def _product(self, exponents: tuple[int, ...]) -> Expr:
+        return sympy.Mul(*(g**e for g, e in zip(self.generators, exponents, strict=True) if e))
+
+    def sizes(self, element: Any) -> Iterator[Expr]:
+        """What the terms of a coefficient are made of."""
+        found = element if isinstance(element, Sized) else sized(self.ring.one)
+        return (sympy.Float(2) ** sympy.Float(size) * self._product(term) for term, size in found.sizes.items())
 
 
 def _monomials(expr: Expr) -> list[tuple[Rational, list[tuple[Expr, int]]]]:

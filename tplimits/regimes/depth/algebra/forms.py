@@ -12,12 +12,11 @@ import numpy
 import sympy
 from sympy import Expr, S
 
-from tplimits.numbers.in_digits import valued
 from tplimits.program.nodes.frozen import FrozenDict
 from tplimits.regimes.depth.algebra.activations import Moment, cumulant
 from tplimits.regimes.depth.algebra.arrays import Arrays
 from tplimits.regimes.depth.algebra.canonical import canonical
-from tplimits.regimes.depth.algebra.coefficients import Ring, Sized, ratio_symbol
+from tplimits.regimes.depth.algebra.coefficients import Ring, ratio_symbol
 from tplimits.regimes.depth.algebra.means import definition_of, mean_label, scaled
 from tplimits.regimes.depth.algebra.model import ColumnLabel, Model
 from tplimits.regimes.depth.algebra.products import (
@@ -31,7 +30,7 @@ from tplimits.regimes.depth.algebra.products import (
     renamed,
     times,
 )
-from tplimits.regimes.depth.algebra.settling import added, settle, size_of
+from tplimits.regimes.depth.algebra.settling import Sizes, added, largest, settle, sizes_of
 
 
 @dataclass(frozen=True)
@@ -81,15 +80,18 @@ def _at_scaled(factors: Factors, scale: Expr) -> Factors:
 
 def collected(terms: Iterable[tuple[Factors, Expr]]) -> Form:
     """A sum with equal products merged and coefficients that are zero dropped."""
-    return _merged((f, c, size_of(c)) for f, c in terms)
+    return _merged((f, c, sizes_of(c)) for f, c in terms)
 
 
-def _merged(terms: Iterable[tuple[Factors, Expr, float]]) -> Form:
-    """The same, given the size of what each coefficient is made of."""
-    found: dict[Factors, list[tuple[Expr, float]]] = {}
-    for factors, coefficient, size in terms:
-        found.setdefault(canonical(factors), []).append((coefficient, size))
-    settled = {f: settle(sympy.Add(*(c for c, _ in cs)), max(size for _, size in cs)) for f, cs in found.items()}
+def _merged(terms: Iterable[tuple[Factors, Expr, Sizes]], least: float = 0.0) -> Form:
+    """The same, given the sizes of what each coefficient is made of."""
+    found: dict[Factors, list[tuple[Expr, Sizes]]] = {}
+    for factors, coefficient, sizes in terms:
+        found.setdefault(canonical(factors), []).append((coefficient, sizes))
+    settled = {
+        f: settle(sympy.Add(*(c for c, _ in several)), largest(sizes for _, sizes in several), least)
+        for f, several in found.items()
+    }
     return Form({f: c for f, c in sorted(settled.items(), key=_reading_order) if c != 0})
 
 
@@ -126,10 +128,9 @@ def _reading_order(item: tuple[Factors, Expr]) -> tuple:
     return len(item[0]), item[0]
 
 
-def _beside(number: Expr, coefficient: Any) -> float:
-    """The size of what a number times a coefficient of a contraction is made of."""
-    size = coefficient.size if isinstance(coefficient, Sized) else 1.0
-    return size * abs(valued(number, {})) if number.is_number else size
+def _sizes(terms: Iterable[Expr], times: Expr) -> Sizes:
+    """What a coefficient times an expression is made of."""
+    return largest(sizes_of(term * times) for term in terms)
 
 
 class Resolved(NamedTuple):
@@ -184,11 +185,11 @@ def by_order(
 
     forms = {}
     for order, terms in sums.items():
-        beside = 0.0 if least is None or order >= least else 1.0
-        forms[order] = _merged(
-            (over_tokens(f, model), number * ring.expr(c) * dimension_factor(model, p), max(beside, _beside(number, c)))
-            for (f, p, number), c in terms.items()
-        )
+        found_here = []
+        for (f, p, number), c in terms.items():
+            beside = number * dimension_factor(model, p)
+            found_here.append((over_tokens(f, model), ring.expr(c) * beside, _sizes(ring.sizes(c), beside)))
+        forms[order] = _merged(found_here, 0.0 if least is None or order >= least else 1.0)
     return Orders({o: f for o, f in sorted(forms.items()) if f}, opaque)
 
 
@@ -216,7 +217,8 @@ def _moments(found: Sum, model: Model, ring: Ring) -> tuple[Sum, dict[Factors, i
             written[key] = written[key] + value if key in written else value
     # other sums over the neurons of the state, where they do not cancel
     for key in [k for k in written if any(f[0][0] == "Q" for f in k[0])]:
-        factors, value = key[0], settle(ring.expr(written[key]), _beside(S.One, written.pop(key)))
+        factors, left = key[0], written.pop(key)
+        value = settle(ring.expr(left), _sizes(ring.sizes(left), S.One))
         if value != 0:
             order = model.order_of(key[1])
             opaque[factors] = min(order, opaque.get(factors, order))

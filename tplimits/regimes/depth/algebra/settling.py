@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 
 import sympy
 from sympy import Expr, S
@@ -13,20 +14,31 @@ from tplimits.program.nodes.rounding import is_rounded
 from tplimits.program.parts import by_products, remembered
 from tplimits.regimes.depth.algebra.tables import TOLERANCE, exactly
 
+#: the largest numbers that stand in front of products of constants, which may be of any size themselves
+Sizes = tuple[tuple[Expr, float], ...]
+
 
 def added(coefficients: Sequence[Expr]) -> Expr:
     """A sum of numbers times constants, of which rounding alone is zero."""
     total = sympy.Add(*coefficients)
     if len(coefficients) < 2:
         return total
-    size = max(map(size_of, coefficients))
-    return settle(total, size) if size else S.Zero if sympy.expand(total) == 0 else total
+    sizes = largest(map(sizes_of, coefficients))
+    return settle(total, sizes) if sizes else S.Zero if sympy.expand(total) == 0 else total
+
+
+def largest(several: Iterable[Sizes]) -> Sizes:
+    """The sizes of a sum of coefficients."""
+    found: dict[Expr, float] = {}
+    for rest, size in itertools.chain(*several):
+        found[rest] = max(size, found.get(rest, 0.0))
+    return tuple(found.items())
 
 
 @remembered(1 << 12)
-def settle(expr: Expr, beside: float) -> Expr:
-    """A coefficient in a form in which zero is seen to be zero, beside a number of the size of what it is made of."""
-    expanded = _snapped(sympy.expand(expr), beside)
+def settle(expr: Expr, sizes: Sizes, least: float = 0.0) -> Expr:
+    """A coefficient in a form in which zero is seen to be zero, beside numbers of the sizes of what it is made of."""
+    expanded = _snapped(sympy.expand(expr), dict(sizes), least)
     if expanded.has(sympy.sin, sympy.cos):  # cos² + sin² = 1: residual branches on a circle
         expanded = sympy.expand(sympy.trigsimp(expanded))
     # an exact fraction that came through arithmetic of doubles
@@ -43,31 +55,35 @@ def settle(expr: Expr, beside: float) -> Expr:
     return min((expanded, simple), key=sympy.count_ops)
 
 
-def _snapped(expr: Expr, beside: float) -> Expr:
+def _snapped(expr: Expr, sizes: Mapping[Expr, float], least: float) -> Expr:
     """A sum with numbers that come from arrays replaced by the simple fractions they are close to, or by zero."""
     groups = by_products(expr)
     rounded = {rest for rest, numbers in groups.items() if any(map(_is_rounded, numbers))}
     if not rounded:
         return expr
-    # relative to the largest term: what cancels leaves digits of the data, not of the coefficient; a number cancels
-    # with the function that it is a value of
-    largest = max(beside, *(abs(valued(number, {})) for numbers in groups.values() for number in numbers))
     found = []
     for rest, numbers in groups.items():
         value = valued(sympy.Add(*numbers), {})
+        # relative to the largest number before the same constants: what cancels leaves digits of the data, not of the
+        # coefficient; a number cancels with the function that it is a value of
+        size = max(least, sizes.get(rest, 0.0), *(abs(valued(number, {})) for number in numbers))
+        if math.isinf(size):
+            raise OverflowError("a coefficient is beyond the doubles")
         if rest in rounded and not value.imag:
             simple = exactly(value.real)
             numbers = [sympy.Rational(simple.numerator, simple.denominator)]
-        if abs(value) > TOLERANCE * largest:
+        if abs(value) > TOLERANCE * size:
             found.append(sympy.Add(*numbers) * rest)
     return sympy.Add(*found)
 
 
 @remembered(1 << 12)
-def size_of(expr: Expr) -> float:
-    """The largest number in a sum, if one of them comes from arrays: of what is exact zero is 0."""
-    numbers = list(itertools.chain(*by_products(sympy.expand(expr)).values()))
-    return max(abs(valued(n, {})) for n in numbers) if any(map(_is_rounded, numbers)) else 0.0
+def sizes_of(expr: Expr) -> Sizes:
+    """The largest numbers in a sum, if one of them comes from arrays: what is exact has none."""
+    groups = by_products(sympy.expand(expr))
+    if not any(map(_is_rounded, itertools.chain(*groups.values()))):
+        return ()
+    return tuple((rest, max(abs(valued(number, {})) for number in numbers)) for rest, numbers in groups.items())
 
 
 def _is_rounded(number: Expr) -> bool:

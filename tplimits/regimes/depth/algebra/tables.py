@@ -9,8 +9,10 @@ import numpy
 
 #: numbers in arrays closer than this are equal
 TOLERANCE = 1e-12
-#: entries below this part of the largest beside them are zero
+#: entries below this part of the largest of their row and of their column do not count for scales of these
 _DUST = 1e-14
+#: a diagonal below this part of what stands beside it is not told from it
+_KEPT = 1 / 16
 #: what is left of a sum is rounding below this part of its terms
 CANCELLED = 1e-13
 
@@ -29,29 +31,19 @@ def constant(values: numpy.ndarray) -> bool:
 
 
 def without_background(values: numpy.ndarray) -> list[numpy.ndarray]:
-    """A square array that is constant off its diagonal as that constant and a diagonal array; others as they are."""
+    """A square array that is constant off its diagonal as that constant and a diagonal array; others as they are.
+
+    A diagonal that is small beside the constant stays whole: another array may make it large again, and the difference
+    of both holds none of its digits.
+    """
     if values.ndim != 2 or values.shape[0] != values.shape[1] or len(values) < 2:
         return [values]
-    off = values[~numpy.eye(len(values), dtype=bool)]
-    if not constant(off) or not off.any() or constant(values):
+    off, diagonal = values[~numpy.eye(len(values), dtype=bool)], numpy.abs(values.diagonal())
+    lost = (diagonal > 0) & (diagonal < _KEPT * numpy.abs(off).max())
+    if not constant(off) or not off.any() or constant(values) or lost.any():
         return [values]
     background = numpy.full_like(values, off.mean())
     return [background, numpy.diag(numpy.diag(values - background))]
-
-
-def without_dust(values: numpy.ndarray) -> numpy.ndarray:
-    """Entries that are rounding beside the largest of their row and of their column put to zero.
-
-    e^(−40) of a mask is none of its tokens, but e^(−33) in a row of e^(−25) is a weight: a softmax divides by the row.
-    Of more indices it is a row and a column of two of them: the mask of all heads may be one.  Of one index nothing is
-    summed, and a small entry is all that its token has.
-    Only of what a program gives: parts of a normal form may be small where others are large.
-    """
-    if values.ndim < 2 or not values.any():
-        return values
-    sizes = numpy.abs(values)
-    along = [numpy.broadcast_to(sizes.max(a, keepdims=True), sizes.shape) for a in range(sizes.ndim)]
-    return numpy.where(sizes < _DUST * numpy.sort(along, axis=0)[-2:][0], 0.0, values)
 
 
 def sum_over(values: numpy.ndarray, at: list[int], kept: list[int]) -> numpy.ndarray:
@@ -67,8 +59,14 @@ def scale_of(values: numpy.ndarray) -> float:
 
 
 def balanced(values: numpy.ndarray) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:
-    """D, Q, E with values = D(i) Q(i, j) E(j): least squares of log|values| on its support."""
-    support = numpy.argwhere(values != 0)
+    """D, Q, E with values = D(i) Q(i, j) E(j): least squares of log|values|, dust left out.
+
+    e^(−40) of a mask beside 1 in its row and its column says nothing of their scales, but e^(−33) in a row of e^(−25)
+    is a weight like others: a softmax divides by the row.
+    """
+    sizes = numpy.abs(values)
+    beside = numpy.minimum(sizes.max(axis=0, keepdims=True), sizes.max(axis=1, keepdims=True))
+    support = numpy.argwhere((sizes > 0) & (sizes >= _DUST * beside))
     rows, columns = values.shape
     design = numpy.zeros((len(support), rows + columns))
     design[numpy.arange(len(support)), support[:, 0]] = 1.0

@@ -1,18 +1,20 @@
 """Whether a form with constant arrays is zero: arrays satisfy identities that no normal form of products sees.
 
 Such forms have a fixed number of tokens; they are compared with zero at random V and parameters, relative to the size
-of their terms, as conditions that data decide are judged everywhere.
+of their terms there, as conditions that data decide are judged everywhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy
-from sympy import Symbol
+import sympy
+from sympy import Expr, S, Symbol
 
 from tplimits.numbers.in_digits import valued
+from tplimits.program.parts import by_products
 from tplimits.regimes.depth.algebra.arrays import ARRAYS, at_indices
 from tplimits.regimes.depth.algebra.means import LOCAL, definition_of, held_labels, held_symbols
 
@@ -38,12 +40,14 @@ def vanishes(form: Form, arrays: Mapping[str, numpy.ndarray], whole: Form | None
     # without arrays and means, different canonical products are linearly independent: a form with terms is not zero
     if not form or not (whole or fixed or any(definition_of(label) for label in held)):
         return not form
-    terms = [*form.terms.items(), *(whole.terms.items() if whole else ())]
+    terms = [*_by_constants(form), *(_by_constants(whole) if whole else ())]
+    own = len(_by_constants(form))
     m = _tokens([form.terms, whole.terms if whole else ()], arrays)
     rng = numpy.random.default_rng(0)
-    inside = {s for factors, _ in terms for s in held_symbols(factors)}
-    symbols = sorted(inside.union(*(c.free_symbols for _, c in terms)), key=str)
-    tokens = sorted({i for factors, _ in terms for _, at, _ in factors for i in at if i < 0})
+    inside = {s for _, factors, _ in terms for s in held_symbols(factors)}
+    symbols = sorted(inside.union(*(c.free_symbols for _, _, c in terms)), key=str)
+    tokens = sorted({i for _, factors, _ in terms for _, at, _ in factors for i in at if i < 0})
+    unsigned = {label: numpy.abs(array) for label, array in arrays.items()}
     # a polynomial that is not zero vanishes at a random point with probability 0; three, for one may be small by
     # accident
     for _ in range(_DRAWS):
@@ -51,11 +55,29 @@ def vanishes(form: Form, arrays: Mapping[str, numpy.ndarray], whole: Form | None
         square = rng.uniform(0.5, 1.5, (m, m))
         V = square @ square.T
         values = {s: float(rng.uniform(0.3, 0.9)) for s in symbols}
-        found = [valued(c, values).real * _product(f, tokens, V, arrays, values) for f, c in terms]
-        size = max(float(numpy.abs(term).max()) for term in found)
-        if float(numpy.abs(sum(found[: len(form.terms)])).max()) > _TOLERANCE * size:
+        left: dict[Expr, Any] = {}
+        sizes: dict[Expr, Any] = {}
+        for k, (rest, factors, coefficient) in enumerate(terms):
+            number = valued(coefficient, values).real
+            if k < own:
+                left[rest] = left.get(rest, 0.0) + number * _product(factors, tokens, V, arrays, values)
+            sizes[rest] = sizes.get(rest, 0.0) + abs(number) * _product(factors, tokens, V, unsigned, values)
+        # every entry by its own terms: those of other tokens may be larger by any factor that arrays hold
+        if any((numpy.abs(found) > _TOLERANCE * sizes[rest]).any() for rest, found in left.items()):
             return False
     return True
+
+
+def _by_constants(form: Form) -> list[tuple[Expr, Factors, Expr]]:
+    """Terms with the powers of constants in them: a sum is zero where what stands before each is, whatever its size."""
+    found = [
+        (rest, factors, sympy.Add(*numbers))
+        for factors, c in form.terms.items()
+        for rest, numbers in by_products(sympy.expand(c)).items()
+    ]
+    # others, as cos² and sin², are no independent functions
+    powers = all(base.is_Symbol or base == 1 for rest, *_ in found for base in rest.as_powers_dict())
+    return found if powers else [(S.One, factors, c) for factors, c in form.terms.items()]
 
 
 def _tokens(sums: Sequence[Iterable[Factors]], arrays: Mapping[str, numpy.ndarray]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -103,8 +104,8 @@ class Compiled:
         for array in chosen:
             if set(array.shape) != {m}:
                 raise EvaluationError(f"V0 is for {m} tokens, the constant arrays of the block for {array.shape[0]}.")
-        for mean in simulator.source.means:
-            chosen += tables(mean.moment(values), cls.instead) if mean.tables else ()
+        for mean, weight in zip(simulator.source.means, _weights(simulator, values), strict=True):
+            chosen += tables(mean.moment(values), cls.instead, weight) if mean.tables else ()
         return cls(simulator, values, tuple(chosen), isotropic)
 
     def coefficients(self, h: float, more: Mapping[Symbol, float] | None = None) -> Array:
@@ -143,3 +144,16 @@ class Compiled:
             for done in pool.map(chunk, range(0, count, _CHUNK)):
                 report.advance(done)
         return V, Ends(low, high, every, history, stopped, clipped)
+
+
+def _weights(simulator: Coefficients, values: Mapping[Symbol, float]) -> list[float]:
+    """For each mean the largest coefficient of a step of size 1, times what its variances are as a multiple of V."""
+    means = simulator.source.means
+    if not any(mean.tables for mean in means):
+        return [1.0] * len(means)
+    given = dict.fromkeys(covariance.held(simulator.coefficients), 1.0) | dict(values)
+    found = numpy.abs(covariance.numbers(simulator.coefficients, given)).tolist()
+    own = [len(mean.coefficients) for mean in means]
+    of_terms, of_means = found[: len(found) - sum(own)], iter(found[len(found) - sum(own) :])
+    scales = [sum(itertools.islice(of_means, count)) for count in own]
+    return [max(of_terms, default=1.0) * scale for scale in scales]

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 
 #: a negative eigenvalue is rounding below this part of the trace
 _ROUNDING = 1e-10
+#: what is lost of the largest term of a sum, and the part of a drift or noise that may be
+_ROUNDED, _DIGITS = 1e-16, 1e-6
+#: coefficients below this leave digits whatever cancels
+_LARGE = 1e6
+#: α, β, δ, ω
+_FREE = (-4, -3, -2, -1)
 
 
 def covariances(V: Any, name: str = "V") -> Array:
@@ -65,9 +71,7 @@ def numbers(form: Form, values: Mapping[Expr, float]) -> list[float]:
 
     Raises EvaluationError for a constant without a value.
     """
-    # constants inside the definitions of Gaussian means count too, though they stand in no coefficient
-    held = {s for factors in form.terms for s in held_symbols(factors)}
-    insist_on_values(held.union(*(c.free_symbols for c in form.terms.values())), values)
+    insist_on_values(held(form), values)
     found, shared = [], in_digits(values)
     for coefficient in form.terms.values():
         number = valued(coefficient, shared)
@@ -79,9 +83,15 @@ def numbers(form: Form, values: Mapping[Expr, float]) -> list[float]:
     return found
 
 
-def insist_on_values(held: Iterable[Expr], values: Mapping[Expr, float]) -> None:
+def held(form: Form) -> set[Symbol]:
+    """The constants of a form: those inside the definitions of Gaussian means count too."""
+    inside = {s for factors in form.terms for s in held_symbols(factors)}
+    return inside.union(*(c.free_symbols for c in form.terms.values()))
+
+
+def insist_on_values(symbols: Iterable[Expr], values: Mapping[Expr, float]) -> None:
     """EvaluationError where one of some symbols has no value."""
-    missing = sorted(str(s) for s in held if s not in values)
+    missing = sorted(str(s) for s in symbols if s not in values)
     if missing:
         name = missing[0].strip("|")
         what = "constant" if name == missing[0] else "size of the axis"
@@ -94,7 +104,15 @@ def at(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, 
     Raises EvaluationError where a constant is missing, and where numbers become too large.
     """
     with numpy.errstate(over="ignore", invalid="ignore"):
-        found = contracted(form, V, values, arrays, free)
+        found, size = _with_sizes(form, V, values, arrays, _FREE[:free])
+        found = numpy.broadcast_to(found, (*V.shape[:-2], *V.shape[-1:] * free)).copy()
+        scale = numpy.maximum(_largest(V, 2) ** (free // 2), _largest(found, free))
+        lost = _ROUNDED * _largest(size, free) > _DIGITS * scale
+    if numpy.isfinite(found).all() and lost.any():
+        raise EvaluationError(
+            f"nothing but rounding is left of sums whose terms are {float(size.max()):.3g}: write functions of small "
+            "numbers, as exp(c*x) - 1, without what cancels, or scale constants down."
+        )
     if not numpy.isfinite(found).all():
         largest = float(numpy.abs(V).max(initial=0.0))
         raise EvaluationError(
@@ -102,6 +120,12 @@ def at(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, 
             "Scale V down, or the constants."
         )
     return found
+
+
+def insist_on_digits(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, Array]) -> None:
+    """EvaluationError where rounding alone is left of a drift at the first of some V; small numbers leave more."""
+    if max(map(abs, numbers(form, values)), default=0.0) > _LARGE:
+        at(form, V.reshape(-1, *V.shape[-2:])[0], values, arrays, 2)
 
 
 def contracted(
@@ -113,7 +137,7 @@ def contracted(
     more: Mapping[str, Array] = MappingProxyType({}),
 ) -> Array:
     """The same without a look at how large the numbers are; `more` are tensors by their labels."""
-    found = _at_tokens(form, V, values, arrays, tuple(range(-4, free - 4)), more)  # α, β, δ, ω
+    found = _at_tokens(form, V, values, arrays, _FREE[:free], more)
     return numpy.broadcast_to(found, (*V.shape[:-2], *V.shape[-1:] * free)).copy()
 
 
@@ -126,8 +150,20 @@ def _at_tokens(
     more: Mapping[str, Array] = MappingProxyType({}),
 ) -> Array:
     """A form with some indices left as dimensions, of size 1 where nothing depends on them."""
+    return _with_sizes(form, V, values, arrays, tokens, more)[0]
+
+
+def _with_sizes(
+    form: Form,
+    V: Array,
+    values: Mapping[Expr, float],
+    arrays: Mapping[str, Array],
+    tokens: tuple[int, ...],
+    more: Mapping[str, Array] = MappingProxyType({}),
+) -> tuple[Array, Array]:
+    """The same, and the largest of its terms."""
     m, free = V.shape[-1], len(tokens)
-    total = numpy.zeros((*V.shape[:-2], *(1,) * free))
+    total = size = numpy.zeros((*V.shape[:-2], *(1,) * free))
     known = {"V": V, **_kernels(V), **arrays, **more}
     for factors, number in zip(form.terms, numbers(form, values), strict=True):
         for label, held, _ in factors:
@@ -140,8 +176,14 @@ def _at_tokens(
             # kept for the other terms: a Gaussian mean stands in many
             elif label not in known:
                 known[label] = gaussian_mean(label, V, values, arrays)
-        total = total + number * at_indices(factors, known.__getitem__, tokens, optimize=len(factors) > 2)
-    return total
+        term = number * at_indices(factors, known.__getitem__, tokens, optimize=len(factors) > 2)
+        total, size = total + term, numpy.maximum(size, abs(term))
+    return total, size
+
+
+def _largest(values: Array, free: int) -> Array:
+    """The largest of the last dimensions."""
+    return numpy.abs(values).max(axis=tuple(range(-free, 0)), initial=0.0)
 
 
 def _is_token(index: int, factors: Factors) -> bool:

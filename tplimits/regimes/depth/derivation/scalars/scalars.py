@@ -31,7 +31,7 @@ from tplimits.regimes.depth.algebra.products import (
     total,
 )
 from tplimits.regimes.depth.algebra.settling import added
-from tplimits.regimes.depth.algebra.tables import without_background, without_dust
+from tplimits.regimes.depth.algebra.tables import without_background
 from tplimits.regimes.depth.algebra.vanishing import vanishes
 from tplimits.regimes.depth.algebra.writing import defined
 from tplimits.regimes.depth.derivation.scalars.leading import SEVERAL
@@ -238,7 +238,7 @@ def array_at(lowering: Lowering, values: numpy.ndarray, at: tuple[int, ...]) -> 
     """A constant array at indices, what is one number off its diagonal as that number and a δ."""
     terms = []
     for part in without_background(values):
-        scale, factors = lowering.arrays.factor(without_dust(part), at)
+        scale, factors = lowering.arrays.factor(part, at)
         if scale:
             number = sympy.Rational(scale.numerator, scale.denominator)
             terms.append(ProductTerm(number, lowering.model.zero_powers, 0, factors))
