@@ -53,7 +53,7 @@ def outer(state: Derivation, key: Key, instruction: OuterNonlin) -> None:
     read, body = body, smoothed(state, body)
     boxes = {slot: state.gaussians.new_box() for slot in instruction.slots}
     kets, boxed = _kets(state, body, boxes, lambda ket: ket.expr)
-    value, scalars = _substituted(state, key, body, kets)
+    value, scalars = _substituted(state, key, body, kets, body if whole == read else whole)
     state.engine.effort.read(value)
     # a power of n was dropped: constants alone do not make it exact any more
     if whole != read:  # off its limit at every width
@@ -90,7 +90,8 @@ def scalar(state: Derivation, key: Key, instruction: ScalarNonlin) -> None:
         whole = in_widths_of_n(whole, state.program)
         body = without_n(state, key, whole)
         _judge_hidden(state, key, whole, body)
-    value, _ = _substituted(state, key, smoothed(state, body), {})
+    smooth = smoothed(state, body)
+    value, _ = _substituted(state, key, smooth, {}, smooth if whole == body else whole)
     if whole != body:  # off its limit at every width
         state.exact.discard(key)
     state.scalars[key] = state.engine.named(value)
@@ -109,9 +110,8 @@ def _judge_hidden(state: Derivation, key: Key, whole: Expr, body: Expr) -> None:
     lost = sympy.Add(*(node for node, a in hidden if not _is_multiple(fluctuation_of(state, a), shown)))
     if lost != 0:
         lost = smoothed(state, lost)
-        _substituted(
-            state, key, lost, {e: state.kets[key_of(e)].expr for e in entries(lost) if key_of(e) in state.kets}
-        )
+        kets = {e: state.kets[key_of(e)].expr for e in entries(lost) if key_of(e) in state.kets}
+        _substituted(state, key, lost, kets, lost)
 
 
 def _is_multiple(argument: Expr, others: list[Expr]) -> bool:
@@ -164,8 +164,13 @@ def _kets(
     return kets, boxed
 
 
-def _substituted(state: Derivation, key: Key, body: Expr, kets: dict[Expr, Expr]) -> tuple[Expr, dict[Expr, Expr]]:
-    """The body with limits and kets put in, and the limits; refuses jumps and poles that the limit lands on."""
+def _substituted(
+    state: Derivation, key: Key, body: Expr, kets: dict[Expr, Expr], finite: Expr
+) -> tuple[Expr, dict[Expr, Expr]]:
+    """The body with limits and kets put in, and the limits; refuses jumps and poles that the limit lands on.
+
+    `finite` is what runs at width n, of which signs are remembered.
+    """
     limits = ((e, state.scalars.get(key_of(e))) for e in entries(body))
     scalars = {e: limit for e, limit in limits if limit is not None}
     means = set(outermost(body))
@@ -181,8 +186,11 @@ def _substituted(state: Derivation, key: Key, body: Expr, kets: dict[Expr, Expr]
         state.exact.add(key)
     # remembered at finite width, for roots of it later on: a limit 0 reached from above is harmless there
     # by what it reads, each once: a body that is asked about is written out
-    if reader.own_bounds(body)[0].is_extended_nonnegative:
+    least = reader.own_bounds(finite)[0]
+    if least.is_extended_nonnegative:
         state.nonnegative.add(key)
+        if least.is_positive:
+            state.above[key] = least
     if is_nothing_by_halves(body):
         state.exact.add(key)
         body = S.Zero

@@ -155,9 +155,8 @@ class BodyReader:
 
     def own_bounds(self, expr: Expr) -> tuple[Expr, Expr]:
         """Bounds of a part of a body, of what it reads the signs alone."""
-        others = {
-            e: nonnegative(e) for e in entries(expr) if e not in self.swap and key_of(e) in self.state.nonnegative
-        }
+        signed = self.state.nonnegative
+        others = {e: self._signed(e) for e in entries(expr) if e not in self.swap and key_of(e) in signed}
         known = put_in(expr, self._least, self.state.least) if self._least else expr
         return bounds(known.xreplace(others) if others else known)
 
@@ -165,7 +164,10 @@ class BodyReader:
     def _least(self) -> dict[Expr, Expr]:
         # entries that are negative at no width, as signs that interval arithmetic can read
         known = self.state.nonnegative
-        return {e: nonnegative(e) for e in self.swap if isinstance(e, Entry) and key_of(e) in known}
+        return {e: self._signed(e) for e in self.swap if isinstance(e, Entry) and key_of(e) in known}
+
+    def _signed(self, entry: Entry) -> Expr:
+        return nonnegative(entry) + self.state.above.get(key_of(entry), sympy.S.Zero)
 
     @cached_property
     def _fluctuations(self) -> set[Symbol]:
