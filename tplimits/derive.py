@@ -96,16 +96,15 @@ def derive(program: Program, regime: Regime | None = None, *, assume: Sequence[s
 
 
 def _limit(regime: Regime, program: Program) -> Limit:
-    """The limit, of the program without names where it has none with them: names have no say in it."""
+    """The limit, of the program in other words where it has none in its own: names have no say in it."""
     try:
         return regime.derive(program)
-    except NoLimitError as refused:
-        written = without_names(program)
-        if len(written) == len(program):
-            raise
+    except NoLimitError:
         with suppress(TplimitsError):
-            return regime.derive(written)
-        raise refused from None
+            written = without_names(program)
+            if len(written) < len(program) and not program.parts:
+                return regime.derive(written)
+        raise
 
 
 #: how each kind of program is made

@@ -16,9 +16,10 @@ from sympy import Expr, Integer
 from tplimits.program.language.compose import Replay
 from tplimits.program.language.tracing import Trace
 from tplimits.program.nodes.bind import bind
-from tplimits.program.nodes.entries import DataIndex
+from tplimits.program.nodes.entries import AxisSum, DataIndex
 from tplimits.program.nodes.fuse import instructions_of
-from tplimits.program.nodes.kinds import Initial
+from tplimits.program.nodes.kinds import Initial, Nonlin
+from tplimits.program.parts import holds
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -42,23 +43,26 @@ class _Again(Replay):
 
 
 def without_names(program: Program) -> Program:
-    """The same program with an instruction for what is returned, averaged or multiplied by a matrix alone.
+    """The same program without maps that have an instruction for their names alone; others keep theirs.
 
     >>> import tplimits as tp
     >>> from tplimits.program.language.trace import program
     >>> @program
     ... def squared(x: tp.Vector, y: tp.Vector):
-    ...     s = tp.avg(x)
-    ...     w = tp.sign(s)
+    ...     w = tp.sign(tp.avg(x))
     ...     z = w * y
     ...     return tp.avg(z * z)
-    >>> print(without_names(squared))
+    >>> [str(s.body) for s in without_names(squared) if isinstance(s, Nonlin)]
+    ['sign(Entry(2, ·))**2*Entry(1, α)**2']
     """
     again = _Again(program)
     with again.trace.recording():
         for position in range(len(program)):
             again.replay(position)
     uid = [value.uid for value in again.made.values()]
+    # sums over an axis are values of their own, as layers of data are: what is asked of them is asked of their limits
+    sums = (p for p, s in enumerate(program) if isinstance(s, Nonlin) and holds(s.body, AxisSum))
+    again.trace.inherited.update((program[p].name, uid[p]) for p in sums)
     returned = {program[p].name: uid[p] for p in program.returns}
     instructions, _, where = instructions_of(again.trace, returned)
     place = {p: where[u] for p, u in enumerate(uid) if u in where}

@@ -252,12 +252,11 @@ class _Builder:
         s = self.instructions[entry.source]
         if not isinstance(s, Nonlin) or entry.neuron not in (OWN, NO_NEURON):
             return entry
-        # y = tanh(y) + σ(y) over and over is twice as long each time
+        # y = tanh(y) + σ(y) over and over is twice as long each time; max(y, z) with z = −y is a function of y
         if getattr(s, "slots", 0) or longer(s.body, _SHORT):
             return entry
         body = standing(s, entry)
         spread = {e: self._through_names(e) for e in entries(body)}
-        # max(y, z) with z = −y is a function of y
         of_one = len(frozenset().union(*map(entries, spread.values()))) == 1
         return put_in(body, spread, {}) if of_one and not any(longer(w, _SHORT) for w in spread.values()) else entry
 
