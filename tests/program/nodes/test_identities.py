@@ -115,6 +115,58 @@ def test_domains_and_poles_stay():
             tp.derive(program).evaluate()
 
 
+def of_two_names(x):
+    y = -x
+    top = tp.maximum(x, y)
+    size = tp.abs(x)
+    return size - top
+
+
+def of_a_sum(x):
+    double = 2 * x
+    soft = tp.log(1 + tp.exp(double))
+    other = tp.softplus(2 * x)
+    return soft - other
+
+
+def beside_another(x):
+    y = -x
+    top = tp.maximum(x, y) / 2
+    size = tp.abs(x)
+    return size - top
+
+
+@pytest.mark.parametrize(("difference", "expected"), [(of_two_names, 0), (of_a_sum, 0), (beside_another, 1)])
+def test_sums_of_several_names_are_read_through_to_one_vector(difference, expected):
+    """|x| − max(x, −x) is 0 whatever −x is called, and so is its sign."""
+
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        zero = difference(x)
+        side = tp.sign(zero)
+        return tp.avg(side**2 * y**2)
+
+    assert tp.derive(program).evaluate()["return"].value == pytest.approx(expected, abs=1e-3)
+    assert program.run(n=500, seed=2)["return"] == pytest.approx(expected, abs=0.3)
+
+
+def test_poles_that_cancel_by_their_names_stay():
+    def domains(x):
+        first = tp.log(x)
+        second = tp.log(1 * x)
+        return first - second
+
+    with pytest.raises(tp.TplimitsError, match="may be no number|negative|cancels"):
+        tp.derive(tp.program(named_square(domains))).evaluate()
+
+
+def named_square(difference):
+    def program(x: tp.Vector, y: tp.Vector):
+        return tp.avg((difference(x) + y) ** 2)
+
+    return program
+
+
 def test_functions_of_functions_are_read_through_so_many_names_only():
     """Written out the last of these has 2⁴⁰ nodes."""
 
