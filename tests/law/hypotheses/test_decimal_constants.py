@@ -112,8 +112,7 @@ def test_sums_of_data_that_stand_inside_a_function_are_rounding_as_well(numbers)
 
     @tp.program
     def program(x: tp.Vector):
-        total = tp.sum(tp.constant(np.array(numbers), axes=("i",)) * tp.avg(x * x), over="i")
-        return tp.step(total)
+        return tp.step(tp.sum(tp.constant(np.array(numbers), axes=("i",)) * tp.avg(x * x), over="i"))
 
     runs = {float(program.run(n=64, seed=seed)["return"]) for seed in range(20)}
     if sum(numbers) > 1e-3:

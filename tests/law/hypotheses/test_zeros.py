@@ -296,7 +296,7 @@ def test_nor_is_it_without_a_name(inside, power):
         return inside(c, x, W, tp.n ** sympy.Rational(power))
 
     assert shifted.run(n=400, seed=1)["return"] == pytest.approx(1, abs=0.3)
-    with pytest.raises(tp.NoLimitError, match="the argument of `step` tends to 0|the argument of `where` tends to 0"):
+    with pytest.raises(tp.NoLimitError, match=r"the argument of `step` tends to 0|the argument of `where` tends to 0"):
         tp.derive(shifted)
 
 
@@ -316,5 +316,5 @@ def test_signs_are_those_of_what_runs_at_finite_width(shift):
         assert tp.derive(program).evaluate()["return"].value == 0
     else:
         assert numpy.isnan(finite)
-        with pytest.raises(tp.NoLimitError, match="under the root .* is negative at finite width"):
+        with pytest.raises(tp.NoLimitError, match=r"under the root .* is negative at finite width"):
             tp.derive(program)

@@ -92,7 +92,8 @@ def root_of_zero(x: tp.Vector, y: tp.Vector):
     return tp.avg(y**2 * tp.cos(side * size))
 
 
-def on_one_side(b: tp.Vector = tp.init(mean=0.5), *, W: tp.Matrix):
+def on_one_side(x: tp.Vector, W: tp.Matrix):
+    b = x + 0.5
     h = W @ b
     s = tp.sqrt(tp.n) * tp.avg(h * h)
     return tp.avg(tp.step(s) * b)
@@ -139,18 +140,6 @@ def square_of_a_root(s, y):
 
 def multiplied_by_a_matrix(s, y):
     return tp.sign(s) + y
-
-
-def quotient_of_zeros(s, y):
-    square = s**2
-    q = square / tp.abs(s) ** 3
-    return tp.avg(y**2 / (1 + q))
-
-
-def grows(s, y):
-    t = tp.sqrt(tp.n) * tp.avg(y**2)
-    z = tp.tanh(s) * t
-    return tp.avg(tp.cos(z * y))
 
 
 REFUSED = [sign_itself, cubed, shifted_square, square_of_a_root, multiplied_by_a_matrix]

@@ -179,8 +179,8 @@ def _refuse_scales(state: Derivation, key: Key, expr: Expr, heads: tuple[type, .
 
 def _exact_numbers(state: Derivation, expr: Expr) -> dict[Expr, Expr]:
     """The limits of what is the same number at every width."""
-    read = {e: key_of(e) for e in entries(expr)}
-    limits = {e: state.scalars[k] if k in state.scalars else state.kets[k].expr for e, k in read.items() if k in state.exact}
+    exact = {e: key_of(e) for e in entries(expr) if key_of(e) in state.exact}
+    limits = {e: state.scalars[k] if k in state.scalars else state.kets[k].expr for e, k in exact.items()}
     return {e: limit for e, limit in limits.items() if limit.is_number}
 
 

@@ -69,7 +69,8 @@ def without_names(program: Program) -> Program:
     named = {at: program[p] for p, at in reversed(place.items())}
     written = program.replace(
         instructions=tuple(
-            named[at] if isinstance(s, Initial) else replace(s, name=named[at].name) for at, s in enumerate(instructions)
+            named[at] if isinstance(s, Initial) else replace(s, name=named[at].name)
+            for at, s in enumerate(instructions)
         ),
         names={name: place[p] for name, p in program.names.items() if p in place},
         returns=tuple(place[p] for p in program.returns),

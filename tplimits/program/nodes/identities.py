@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import sympy
-from sympy import Add, Expr, S, Symbol
+from sympy import Add, Expr, Symbol
 
 from tplimits.program.nodes.digits import value_of
 from tplimits.program.nodes.domains import partial_parts
