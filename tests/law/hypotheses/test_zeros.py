@@ -318,3 +318,21 @@ def test_signs_are_those_of_what_runs_at_finite_width(shift):
         assert numpy.isnan(finite)
         with pytest.raises(tp.NoLimitError, match=r"under the root .* is negative at finite width"):
             tp.derive(program)
+
+
+@pytest.mark.parametrize(("small", "finite"), [(-1, False), (1, True)])
+def test_what_is_negative_at_finite_width_alone_has_no_root(small, finite):
+    """relu(θ) − 1/√n with θ → 0 is negative for half of all networks, and relu(θ) never."""
+
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        return tp.sqrt(tp.relu(tp.avg(x * y)) + small / tp.sqrt(tp.n))
+
+    with numpy.errstate(invalid="ignore"):
+        runs = [program.run(n=10_000, seed=seed)["return"] for seed in range(8)]
+    assert numpy.isfinite(runs).all() == finite
+    if finite:
+        assert tp.derive(program).evaluate()["return"].value == 0
+    else:
+        with pytest.raises(tp.NoLimitError, match=r"under the root .* is negative at finite width"):
+            tp.derive(program)

@@ -6,6 +6,7 @@ needs ψ continuous there: a jump whose argument vanishes in the limit is refuse
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,8 @@ from tplimits.law.rules.powers import fluctuation_of, smoothed, without_n
 from tplimits.law.rules.reading import BodyReader
 from tplimits.law.state import Derivation, in_widths_of_n
 from tplimits.program.nodes.domains import PARTIAL, ends_of_domains, singular_places
-from tplimits.program.nodes.entries import OWN, GaussMean, entries
+from tplimits.program.nodes.entries import OWN, GaussMean, N, entries
+from tplimits.program.nodes.scale import at_infinity
 from tplimits.program.parts import found, holds, longer, put_in, symbols
 
 if TYPE_CHECKING:
@@ -178,7 +180,7 @@ def _substituted(
     swap = {**scalars, **kets}
     boxed = any(e.neuron != OWN for e in kets)
     # limits of parts are shared by bodies, but means over Gaussians and boxed kets are put in for this one alone
-    reader = BodyReader(state, swap, {} if means or boxed else state.limits)
+    reader = BodyReader(state, swap, _domains(finite), {} if means or boxed else state.limits)
     if holds(body, *_SINGULAR):
         for hypothesis in (jump.jumps, pole.poles, root.roots):
             state.judge(hypothesis, reader, body, key)
@@ -197,6 +199,16 @@ def _substituted(
     value = cancelled(reader.limit(without_rounding(reader, body)))
     pole.insist_finite(reader, body, value, state.program.where(key[0]))
     return value, scalars
+
+
+def _domains(finite: Expr) -> dict[Expr, Expr]:
+    """What stands under roots at width n, by what it tends to: θ − 1/√n is negative for θ = 0."""
+    moving = [a for _, a in ends_of_domains(finite) if a.has(N)] if finite.has(N) else []
+    ends: dict[Expr, Expr] = {}
+    for argument in moving:
+        with contextlib.suppress(ValueError):  # what grows is no end of a domain
+            ends[at_infinity(argument)] = argument
+    return ends
 
 
 def _beside_limits(

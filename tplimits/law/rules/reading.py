@@ -35,6 +35,8 @@ class BodyReader:
 
     state: Derivation
     swap: Mapping[Expr, Expr]
+    #: what runs at width n where the body holds what it tends to, 1/√n left out
+    finite: Mapping[Expr, Expr] = field(default_factory=dict)
     #: parts with these limits put in, as far as they are known
     done: dict[Expr, Expr] = field(default_factory=dict, compare=False, repr=False)
 
@@ -112,7 +114,7 @@ class BodyReader:
 
     def bounds(self, expr: Expr) -> tuple[Expr, Expr]:
         """By interval arithmetic, with what is negative at no width, and through the maps that it reads."""
-        return bounds_through(expr, self.own_bounds, self.around.opened)
+        return bounds_through(self.finite.get(expr, expr), self.own_bounds, self.around.opened)
 
     def shown(self, expr: Expr) -> str:
         """With the names of the program."""
