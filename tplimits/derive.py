@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, overload
 
 from tplimits import regimes
-from tplimits.errors import NoLimitError, ProgramError, shown
+from tplimits.errors import NoLimitError, ProgramError, TplimitsError, shown
 from tplimits.law.effort import deep
 from tplimits.law.hypotheses.fluctuation import is_place
 from tplimits.law.hypotheses.universality import refuse_unestablished
+from tplimits.program.language.without_names import without_names
 from tplimits.program.nodes.given import names_of
 from tplimits.program.nodes.kinds import InitialVector
 from tplimits.program.nodes.laws import GIVEN
@@ -89,8 +91,20 @@ def derive(program: Program, regime: Regime | None = None, *, assume: Sequence[s
     derivation_begins()
     refuse_unestablished(program, names, asked.takes == "block")
     with deep(program.name, NoLimitError):
-        limit = asked.derive(program)
+        limit = _limit(asked, program)
     return limit.assuming(names) if names else limit
+
+
+def _limit(regime: Regime, program: Program) -> Limit:
+    """The limit, of the program in other words where it has none in its own: names have no say in it."""
+    try:
+        return regime.derive(program)
+    except NoLimitError:
+        with suppress(TplimitsError):
+            written = without_names(program)
+            if len(written) < len(program) and not program.parts:
+                return regime.derive(written)
+        raise
 
 
 #: how each kind of program is made

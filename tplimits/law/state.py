@@ -91,6 +91,8 @@ class Derivation:
     exact: set[Key] = field(default_factory=set)
     #: scalars and vectors that are negative at no width
     nonnegative: set[Key] = field(default_factory=set)
+    #: the positive numbers that some of these are never below
+    above: dict[Key, Expr] = field(default_factory=dict)
     #: for kets with a mean closed inside: the form from which tails of later kets are judged (its own is known)
     judged: dict[Expr, Expr] = field(default_factory=dict)
     #: parts of bodies with the limits of their entries put in, and with signs for those that are never negative

@@ -11,6 +11,7 @@ from sympy import Expr, Integer, Rational, S, Symbol
 
 from tplimits.errors import ProgramError
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, DataIndex, Entry, Kron, Lookup, axis_symbol
+from tplimits.program.nodes.rounding import DATA_TOLERANCE
 from tplimits.program.parts import found, holds, rebuilt
 
 if TYPE_CHECKING:
@@ -122,4 +123,17 @@ class Unroller:
         if not isinstance(expr, AxisSum):
             return self._rebuilt(expr, given)
         size = size_of(self.program, expr.axis)
-        return sympy.Add(*(self._resolve(expr.summand, {**given, expr.bound: Integer(i)}) for i in range(size)))
+        terms = [self._resolve(expr.summand, {**given, expr.bound: Integer(i)}) for i in range(size)]
+        total = sympy.Add(*terms)
+        # 0.1 a + 0.2 a − 0.3 a is no 3e-17 a: whoever asks for zeros has to see what of it is rounding
+        lost = holds(expr.summand, ArrayEntry) and total != 0 and _is_rounding(total, terms)
+        return sympy.Add(*terms, evaluate=False) if lost else total
+
+
+def _is_rounding(total: Expr, terms: list[Expr]) -> bool:
+    """Whether of the numbers before some product no more is left than their rounding."""
+    largest: dict[Expr, Expr] = {}
+    for c, product in (t.as_coeff_Mul() for term in terms for t in sympy.Add.make_args(term)):
+        largest[product] = max(largest.get(product, S.Zero), abs(c))
+    left = (t.as_coeff_Mul() for t in sympy.Add.make_args(total))
+    return any(abs(c) <= DATA_TOLERANCE * largest.get(product, S.Zero) for c, product in left)

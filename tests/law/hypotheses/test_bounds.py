@@ -206,3 +206,37 @@ def test_folds_that_move_with_a_width_have_no_corners(moved):
         return tp.avg(x**2 / (1.5 + shifted))
 
     assert tp.derive(subject).evaluate()["return"].value == pytest.approx(2 / 3, rel=1e-12)
+
+
+def over_neurons(weight):
+    """A mean over neurons with weights of two of their scores, which are functions of six variables."""
+
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector, a: tp.Vector, b: tp.Vector, c: tp.Vector, d: tp.Vector):
+        β = tp.neuron("β")
+        score = tp.sin(a * b + c * d + x * y)
+        upper = tp.avg(weight(score, score[β]) * tp.relu(x[β]), over=β)
+        lower = tp.avg(weight(score, score[β]), over=β)
+        return tp.avg(upper / lower * (1 + score) ** 2)
+
+    return program
+
+
+def test_means_of_what_is_above_a_positive_number_are_divided_by():
+    """A softmax over neurons whose scores are bounded: its weights are at least e^(−1)."""
+    number = tp.derive(over_neurons(lambda s, t: tp.exp(s * t))).evaluate(particles=1024)["return"]
+    x, y, a, b, c, d = np.random.default_rng(3).standard_normal((6, 200_000))
+    score = np.sin(a * b + c * d + x * y)
+    at = np.linspace(-1, 1, 41)
+    weights = np.exp(at[:, None] * score)
+    ratio = np.interp(score, at, (weights * np.maximum(x, 0)).mean(axis=1) / weights.mean(axis=1))
+    values = ratio * (1 + score) ** 2
+    expected, error = values.mean(), values.std() / len(values) ** 0.5
+    assert abs(number.value - expected) < 5 * math.hypot(error, number.error)
+    assert abs(number.value - ratio.mean()) > 10 * math.hypot(error, number.error)  # as if it were independent
+
+
+@pytest.mark.parametrize("weight", [lambda s, t: tp.relu(s * t - 0.4), lambda s, t: s * t, lambda s, t: (s * t) ** 2])
+def test_of_what_comes_down_to_zero_they_are_not(weight):
+    with pytest.raises(tp.EvaluationError, match="pole not established: lower"):
+        tp.derive(over_neurons(weight)).evaluate()

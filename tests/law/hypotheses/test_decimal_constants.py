@@ -104,3 +104,21 @@ def test_what_is_small_is_not_rounding():
         return tp.avg(x * tp.sign(x * s))
 
     assert tp.derive(program).evaluate()["return"].value == pytest.approx(np.sqrt(2 / np.pi))
+
+
+@pytest.mark.parametrize("numbers", [[0.1, 0.2, -0.3], [0.1, 0.2, 0.3]])
+def test_sums_of_data_that_stand_inside_a_function_are_rounding_as_well(numbers):
+    """0.1 a + 0.2 a − 0.3 a has either sign or none in networks; 0.6 a has one."""
+
+    @tp.program
+    def program(x: tp.Vector):
+        return tp.step(tp.sum(tp.constant(np.array(numbers), axes=("i",)) * tp.avg(x * x), over="i"))
+
+    runs = {float(program.run(n=64, seed=seed)["return"]) for seed in range(20)}
+    if sum(numbers) > 1e-3:
+        assert tp.derive(program).evaluate()["return"].value == 1
+        assert runs == {1.0}
+    else:
+        assert runs == {0.0, 1.0}
+        with pytest.raises(tp.NoLimitError, match="lands on a jump"):
+            tp.derive(program)

@@ -277,3 +277,62 @@ def test_a_scalar_that_is_off_its_limit_at_every_width_is_not_at_the_jump(inside
 
     with pytest.raises(tp.NoLimitError, match="the limit lands on a jump of `step`"):
         tp.derive(shifted)
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        lambda c, x, W, small: tp.step(c - 1 + small),
+        lambda c, x, W, small: tp.avg(tp.step(c - 1 + small) * x * x),
+        lambda c, x, W, small: tp.avg(tp.where(W @ (0 * x) + small, x * x, 0)),
+    ],
+)
+@pytest.mark.parametrize("power", [-0.5, -1])
+def test_nor_is_it_without_a_name(inside, power):
+    """Networks have step(1/√n) = 1, and the jump at the limit of what is exact says 0."""
+
+    @tp.program
+    def shifted(W: tp.Matrix, x: tp.Vector, c: tp.Scalar = 1):
+        return inside(c, x, W, tp.n ** sympy.Rational(power))
+
+    assert shifted.run(n=400, seed=1)["return"] == pytest.approx(1, abs=0.3)
+    with pytest.raises(tp.NoLimitError, match=r"the argument of `step` tends to 0|the argument of `where` tends to 0"):
+        tp.derive(shifted)
+
+
+@pytest.mark.parametrize("shift", [-1, 1])
+def test_signs_are_those_of_what_runs_at_finite_width(shift):
+    """relu(y) − 1/√n is negative at finite width, though its limit is not: the root of its mean is no number there."""
+
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        z = tp.relu(y) + shift / tp.sqrt(tp.n)
+        return tp.sqrt(tp.avg(z * tp.step(-y)))
+
+    with numpy.errstate(invalid="ignore"):
+        finite = program.run(n=10_000, seed=0)["return"]
+    if shift > 0:  # half of all y are negative: (2√n)^(−1/2)
+        assert finite == pytest.approx(0.5**0.5 / 10, rel=0.05)
+        assert tp.derive(program).evaluate()["return"].value == 0
+    else:
+        assert numpy.isnan(finite)
+        with pytest.raises(tp.NoLimitError, match=r"under the root .* is negative at finite width"):
+            tp.derive(program)
+
+
+@pytest.mark.parametrize(("small", "finite"), [(-1, False), (1, True)])
+def test_what_is_negative_at_finite_width_alone_has_no_root(small, finite):
+    """relu(θ) − 1/√n with θ → 0 is negative for half of all networks, and relu(θ) never."""
+
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        return tp.sqrt(tp.relu(tp.avg(x * y)) + small / tp.sqrt(tp.n))
+
+    with numpy.errstate(invalid="ignore"):
+        runs = [program.run(n=10_000, seed=seed)["return"] for seed in range(8)]
+    assert numpy.isfinite(runs).all() == finite
+    if finite:
+        assert tp.derive(program).evaluate()["return"].value == 0
+    else:
+        with pytest.raises(tp.NoLimitError, match=r"under the root .* is negative at finite width"):
+            tp.derive(program)

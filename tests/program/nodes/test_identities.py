@@ -115,6 +115,47 @@ def test_domains_and_poles_stay():
             tp.derive(program).evaluate()
 
 
+def of_two_names(x: tp.Vector, y: tp.Vector):
+    other = -x
+    top = tp.maximum(x, other)
+    size = tp.abs(x)
+    zero = size - top
+    return tp.avg(tp.sign(zero) * y**2)
+
+
+def of_a_name_alone(x: tp.Vector, y: tp.Vector):
+    size = tp.abs(x) ** 3
+    zero = size - tp.abs(x) ** 3
+    return tp.avg(tp.sign(zero) * y**2)
+
+
+def a_half(x: tp.Vector, y: tp.Vector):
+    other = -x
+    top = tp.maximum(x, other) / 2
+    size = tp.abs(x)
+    rest = size - top
+    return tp.avg(tp.sign(rest) * y**2)
+
+
+@pytest.mark.parametrize(("function", "expected"), [(of_two_names, 0), (of_a_name_alone, 0), (a_half, 1)])
+def test_sums_of_several_names_are_read_through_to_one_vector(function, expected):
+    """|x| − max(x, −x) is 0 whatever −x is called, and so is its sign."""
+    program = tp.program(function)
+    assert tp.derive(program).evaluate()["return"].value == pytest.approx(expected, abs=1e-12)
+    assert program.run(n=500, seed=2)["return"] == pytest.approx(expected, abs=0.3)
+
+
+def test_domains_that_cancel_by_their_names_stay():
+    def program(x: tp.Vector, y: tp.Vector):
+        first = tp.log(x)
+        second = tp.log(1 * x)
+        zero = first - second
+        return tp.avg((zero + y) ** 2)
+
+    with pytest.raises(tp.TplimitsError, match=r"may be no number|negative|cancels"):
+        tp.derive(tp.program(program)).evaluate()
+
+
 def test_functions_of_functions_are_read_through_so_many_names_only():
     """Written out the last of these has 2⁴⁰ nodes."""
 

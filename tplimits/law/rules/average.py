@@ -17,6 +17,8 @@ def average(state: Derivation, key: Key, ket: Ket, operand: Key | None = None) -
     for kept in (state.nonnegative, state.exact):
         if operand in kept:
             kept.add(key)
+    if operand in state.above:
+        state.above[key] = state.above[operand]
     # a long mean gets a name: written out, scalars of scalars would grow exponentially with the depth
     value = state.engine.mean(ket.expr)
     state.scalars[key] = state.engine.named(value)

@@ -6,6 +6,7 @@ needs ψ continuous there: a jump whose argument vanishes in the limit is refuse
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,8 @@ from tplimits.law.rules.powers import fluctuation_of, smoothed, without_n
 from tplimits.law.rules.reading import BodyReader
 from tplimits.law.state import Derivation, in_widths_of_n
 from tplimits.program.nodes.domains import PARTIAL, ends_of_domains, singular_places
-from tplimits.program.nodes.entries import OWN, GaussMean, entries
+from tplimits.program.nodes.entries import OWN, GaussMean, N, entries
+from tplimits.program.nodes.scale import at_infinity
 from tplimits.program.parts import found, holds, longer, put_in, symbols
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ def outer(state: Derivation, key: Key, instruction: OuterNonlin) -> None:
     read, body = body, smoothed(state, body)
     boxes = {slot: state.gaussians.new_box() for slot in instruction.slots}
     kets, boxed = _kets(state, body, boxes, lambda ket: ket.expr)
-    value, scalars = _substituted(state, key, body, kets)
+    value, scalars = _substituted(state, key, body, kets, body if whole == read else whole)
     state.engine.effort.read(value)
     # a power of n was dropped: constants alone do not make it exact any more
     if whole != read:  # off its limit at every width
@@ -90,7 +92,8 @@ def scalar(state: Derivation, key: Key, instruction: ScalarNonlin) -> None:
         whole = in_widths_of_n(whole, state.program)
         body = without_n(state, key, whole)
         _judge_hidden(state, key, whole, body)
-    value, _ = _substituted(state, key, smoothed(state, body), {})
+    smooth = smoothed(state, body)
+    value, _ = _substituted(state, key, smooth, {}, smooth if whole == body else whole)
     if whole != body:  # off its limit at every width
         state.exact.discard(key)
     state.scalars[key] = state.engine.named(value)
@@ -109,9 +112,8 @@ def _judge_hidden(state: Derivation, key: Key, whole: Expr, body: Expr) -> None:
     lost = sympy.Add(*(node for node, a in hidden if not _is_multiple(fluctuation_of(state, a), shown)))
     if lost != 0:
         lost = smoothed(state, lost)
-        _substituted(
-            state, key, lost, {e: state.kets[key_of(e)].expr for e in entries(lost) if key_of(e) in state.kets}
-        )
+        kets = {e: state.kets[key_of(e)].expr for e in entries(lost) if key_of(e) in state.kets}
+        _substituted(state, key, lost, kets, lost)
 
 
 def _is_multiple(argument: Expr, others: list[Expr]) -> bool:
@@ -164,8 +166,13 @@ def _kets(
     return kets, boxed
 
 
-def _substituted(state: Derivation, key: Key, body: Expr, kets: dict[Expr, Expr]) -> tuple[Expr, dict[Expr, Expr]]:
-    """The body with limits and kets put in, and the limits; refuses jumps and poles that the limit lands on."""
+def _substituted(
+    state: Derivation, key: Key, body: Expr, kets: dict[Expr, Expr], finite: Expr
+) -> tuple[Expr, dict[Expr, Expr]]:
+    """The body with limits and kets put in, and the limits; refuses jumps and poles that the limit lands on.
+
+    `finite` is what runs at width n, of which signs are remembered.
+    """
     limits = ((e, state.scalars.get(key_of(e))) for e in entries(body))
     scalars = {e: limit for e, limit in limits if limit is not None}
     means = set(outermost(body))
@@ -173,7 +180,7 @@ def _substituted(state: Derivation, key: Key, body: Expr, kets: dict[Expr, Expr]
     swap = {**scalars, **kets}
     boxed = any(e.neuron != OWN for e in kets)
     # limits of parts are shared by bodies, but means over Gaussians and boxed kets are put in for this one alone
-    reader = BodyReader(state, swap, {} if means or boxed else state.limits)
+    reader = BodyReader(state, swap, _domains(finite), {} if means or boxed else state.limits)
     if holds(body, *_SINGULAR):
         for hypothesis in (jump.jumps, pole.poles, root.roots):
             state.judge(hypothesis, reader, body, key)
@@ -181,14 +188,27 @@ def _substituted(state: Derivation, key: Key, body: Expr, kets: dict[Expr, Expr]
         state.exact.add(key)
     # remembered at finite width, for roots of it later on: a limit 0 reached from above is harmless there
     # by what it reads, each once: a body that is asked about is written out
-    if reader.own_bounds(body)[0].is_extended_nonnegative:
+    least = reader.own_bounds(finite)[0]
+    if least.is_extended_nonnegative:
         state.nonnegative.add(key)
+        if least.is_positive:
+            state.above[key] = least
     if is_nothing_by_halves(body):
         state.exact.add(key)
         body = S.Zero
     value = cancelled(reader.limit(without_rounding(reader, body)))
     pole.insist_finite(reader, body, value, state.program.where(key[0]))
     return value, scalars
+
+
+def _domains(finite: Expr) -> dict[Expr, Expr]:
+    """What stands under roots at width n, by what it tends to: θ − 1/√n is negative for θ = 0."""
+    moving = [a for _, a in ends_of_domains(finite) if a.has(N)] if finite.has(N) else []
+    ends: dict[Expr, Expr] = {}
+    for argument in moving:
+        with contextlib.suppress(ValueError):  # what grows is no end of a domain
+            ends[at_infinity(argument)] = argument
+    return ends
 
 
 def _beside_limits(

@@ -165,15 +165,24 @@ def _on_its_side(expr: Expr) -> Expr:
 def _refuse_scales(state: Derivation, key: Key, expr: Expr, heads: tuple[type, ...]) -> None:
     """NoLimitError where a kink or a jump is met at its place on a scale of n that does not come out of it."""
     for node in sorted(expr.atoms(*heads), key=str):
-        if not node.args[0].has(N):
+        argument = node.args[0]
+        if not argument.has(N):
             continue
-        small, root, _ = in_root(node.args[0])
-        if sympy.expand(cancelled(small.xreplace({root: S.Zero}))) == 0:
+        small, root, _ = in_root(argument)
+        # 1/√n beside what is 0 at every width is on one side of it, which 0 does not show; what moves is asked later
+        if sympy.expand(cancelled(small.xreplace({root: S.Zero, **_exact_numbers(state, small)}))) == 0:
             raise NoLimitError(
                 f"{state.program.where(key[0])}: the argument of `{type(node).__name__}` tends to 0, where it has a "
-                f"kink or a jump, as `{sympy.sstr(node.args[0])}` (hypothesis: a function is smooth where it is "
-                "expanded in 1/√n). Take the function inside first: on the scale 1/√n it is linear."
+                f"kink or a jump, as `{BodyReader(state, {}).shown(argument)}` (hypothesis: a function is smooth where "
+                "it is expanded in 1/√n). Take the function inside first: on the scale 1/√n it is linear."
             )
+
+
+def _exact_numbers(state: Derivation, expr: Expr) -> dict[Expr, Expr]:
+    """The limits of what is the same number at every width."""
+    exact = {e: key_of(e) for e in entries(expr) if key_of(e) in state.exact}
+    limits = {e: state.scalars[k] if k in state.scalars else state.kets[k].expr for e, k in exact.items()}
+    return {e: limit for e, limit in limits.items() if limit.is_number}
 
 
 def _opened(state: Derivation, body: Expr) -> Expr:

@@ -35,6 +35,8 @@ class BodyReader:
 
     state: Derivation
     swap: Mapping[Expr, Expr]
+    #: what runs at width n where the body holds what it tends to, 1/√n left out
+    finite: Mapping[Expr, Expr] = field(default_factory=dict)
     #: parts with these limits put in, as far as they are known
     done: dict[Expr, Expr] = field(default_factory=dict, compare=False, repr=False)
 
@@ -112,7 +114,7 @@ class BodyReader:
 
     def bounds(self, expr: Expr) -> tuple[Expr, Expr]:
         """By interval arithmetic, with what is negative at no width, and through the maps that it reads."""
-        return bounds_through(expr, self.own_bounds, self.around.opened)
+        return bounds_through(self.finite.get(expr, expr), self.own_bounds, self.around.opened)
 
     def shown(self, expr: Expr) -> str:
         """With the names of the program."""
@@ -155,9 +157,8 @@ class BodyReader:
 
     def own_bounds(self, expr: Expr) -> tuple[Expr, Expr]:
         """Bounds of a part of a body, of what it reads the signs alone."""
-        others = {
-            e: nonnegative(e) for e in entries(expr) if e not in self.swap and key_of(e) in self.state.nonnegative
-        }
+        signed = self.state.nonnegative
+        others = {e: self._signed(e) for e in entries(expr) if e not in self.swap and key_of(e) in signed}
         known = put_in(expr, self._least, self.state.least) if self._least else expr
         return bounds(known.xreplace(others) if others else known)
 
@@ -165,7 +166,10 @@ class BodyReader:
     def _least(self) -> dict[Expr, Expr]:
         # entries that are negative at no width, as signs that interval arithmetic can read
         known = self.state.nonnegative
-        return {e: nonnegative(e) for e in self.swap if isinstance(e, Entry) and key_of(e) in known}
+        return {e: self._signed(e) for e in self.swap if isinstance(e, Entry) and key_of(e) in known}
+
+    def _signed(self, entry: Entry) -> Expr:
+        return nonnegative(entry) + self.state.above.get(key_of(entry), sympy.S.Zero)
 
     @cached_property
     def _fluctuations(self) -> set[Symbol]:

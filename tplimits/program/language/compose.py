@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
 
-class _Replay:
+class Replay:
     """One call of a program: inner instructions to outer values."""
 
     def __init__(self, program: Program, trace: Trace) -> None:
@@ -257,7 +257,7 @@ def inline(program: Program, values: tuple[Any, ...], keywords: Mapping[str, Any
         else:
             known = ", ".join([*(program[p].name for p in program.arguments), *program.constants])
             fail(f"`{name}` given to `{program.name}`", f"its arguments are {known or 'none'}")
-    replay = _Replay(program, trace)
+    replay = Replay(program, trace)
     replay.take_arguments(given)
     replay.settle(constants)
     for position in range(len(program)):

@@ -252,13 +252,13 @@ class _Builder:
         s = self.instructions[entry.source]
         if not isinstance(s, Nonlin) or entry.neuron not in (OWN, NO_NEURON):
             return entry
-        if getattr(s, "slots", 0) or len(entries(s.body)) != 1:
+        # y = tanh(y) + σ(y) over and over is twice as long each time; max(y, z) with z = −y is a function of y
+        if getattr(s, "slots", 0) or longer(s.body, _SHORT):
             return entry
         body = standing(s, entry)
-        (other,) = entries(body)
-        spread = self._through_names(other)
-        # y = tanh(y) + σ(y) over and over is twice as long each time
-        return entry if longer(body, _SHORT) or longer(spread, _SHORT) else put_in(body, {other: spread}, {})
+        spread = {e: self._through_names(e) for e in entries(body)}
+        of_one = len(frozenset().union(*map(entries, spread.values()))) == 1
+        return put_in(body, spread, {}) if of_one and not any(longer(w, _SHORT) for w in spread.values()) else entry
 
     def _operand(self, entry: Entry) -> Entry:
         # matrices and averages take an instruction, written out elsewhere or not

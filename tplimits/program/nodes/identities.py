@@ -7,10 +7,10 @@ is rounding, which a jump, a pole or a quotient beside it makes a number of.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import sympy
-from sympy import Expr, S, Symbol
+from sympy import Add, Expr, Symbol
 
 from tplimits.program.nodes.digits import value_of
 from tplimits.program.nodes.domains import partial_parts
@@ -44,14 +44,16 @@ def without_identities(expr: Expr, written: Callable[[Entry], Expr] = lambda ent
     >>> without_identities(y - sigmoid(x), lambda entry: other if entry == y else entry)
     0
     """
-    if not expr.args or not holds(expr, sympy.Add):
+    if not expr.args or not holds(expr, Add):
         return expr
     swap = {e: written(e) for e in found(expr, Entry)}
     return _without_identities(expr, {e: w for e, w in swap.items() if e != w}, {})
 
 
 def _without_identities(expr: Expr, swap: Mapping[Expr, Expr], done: dict[Expr, Expr]) -> Expr:
-    if isinstance(expr, Entry) or not _may_hold_one(put_in(expr, swap, done)):
+    written = put_in(expr, swap, done)
+    # |y| − z with z = |y| is 0 as soon as it is written out
+    if isinstance(expr, Entry) or not (_may_hold_one(written) or len(found(written, Add)) < len(found(expr, Add))):
         return expr
     whole = rebuilt(expr, [_without_identities(a, swap, done) for a in expr.args])
     # what is divided by, or is no number somewhere, stays, for whoever refuses it
@@ -60,14 +62,14 @@ def _without_identities(expr: Expr, swap: Mapping[Expr, Expr], done: dict[Expr, 
     if not expr.is_Add:
         return expr
     gone = _terms_that_cancel(tuple(put_in(t, swap, done) for t in expr.args))
-    return sympy.Add(*(t for t, cancels in zip(expr.args, gone, strict=True) if not cancels)) if any(gone) else expr
+    return Add(*(t for t, cancels in zip(expr.args, gone, strict=True) if not cancels)) if any(gone) else expr
 
 
 def _may_hold_one(expr: Expr) -> bool:
     """Whether a sum stands there, and two functions that may be spellings of one another."""
     read = heads(expr)
     kinds = (read & kind for kind in _KINDS)
-    return sympy.Add in read and any(k and len(found(expr, *k)) > 1 for k in kinds) and not longer(expr, 10 * _LONG)
+    return Add in read and any(k and len(found(expr, *k)) > 1 for k in kinds) and not longer(expr, 10 * _LONG)
 
 
 @remembered(1 << 12)
@@ -75,10 +77,10 @@ def _terms_that_cancel(terms: tuple[Expr, ...]) -> list[bool]:
     """Which terms of a sum are parts of sums that are 0."""
     gone = [False] * len(terms)
     for entry in sorted(frozenset().union(*(found(t, Entry) for t in terms)), key=sympy.default_sort_key):
-        beside: dict[Expr, Expr] = {}
+        beside: dict[Expr, list[Expr]] = {}
         for rest, mine in (_apart(term, entry) for term in terms):
-            beside[rest] = beside.get(rest, S.Zero) + mine
-        nothing = {r for r, p in beside.items() if not partial_parts(r) and _is_nothing(p, entry)}
+            beside.setdefault(rest, []).append(mine)
+        nothing = {r for r, parts in beside.items() if not partial_parts(r) and _cancel(parts, entry)}
         gone = [known or _apart(t, entry)[0] in nothing for known, t in zip(gone, terms, strict=True)]
     return gone
 
@@ -88,6 +90,11 @@ def _apart(term: Expr, entry: Entry) -> tuple[Expr, Expr]:
     number, product = term.as_coeff_Mul()
     rest, mine = product.as_independent(entry, as_Add=False)
     return rest, number * mine
+
+
+def _cancel(parts: Sequence[Expr], entry: Entry) -> bool:
+    total = Add(*parts)
+    return _is_nothing(total, entry) if total != 0 else len(parts) > 1 and not any(map(partial_parts, parts))
 
 
 def _is_nothing(part: Expr, entry: Entry) -> bool:
@@ -127,7 +134,7 @@ def is_zero(function: Expr, x: Symbol) -> bool:
 
 def _is_far(function: Expr, x: Expr, point: Expr) -> bool:
     """Whether decimals tell a sum from 0 at a point; of exact numbers SymPy would ask for the sign of each function."""
-    terms = [_decimal(t, x, point) for t in sympy.Add.make_args(function)]
+    terms = [_decimal(t, x, point) for t in Add.make_args(function)]
     return all(t.is_Float or t.is_Rational for t in terms) and abs(sum(terms)) > _FAR * sum(map(abs, terms))
 
 
