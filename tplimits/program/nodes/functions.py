@@ -25,11 +25,7 @@ def _sign_of(x: Expr) -> int | None:
         return None
     if x.is_zero:
         return 0
-    if x.is_positive:
-        return 1
-    if x.is_negative:
-        return -1
-    return None
+    return 1 if x.is_positive else -1 if x.is_negative else None
 
 
 def _switched(x: Expr, above: Expr, below: Expr) -> Expr | None:
