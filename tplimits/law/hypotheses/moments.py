@@ -162,6 +162,8 @@ class _Analysis:
         # each numerator counts for one pole only: x/(x·y) at both would be counted twice
         for base, power, own in merged(list(map(self._at_form, poles))):
             found = self._power(base, power, [f for f in expr.args if f not in own], free)
+            if found.beside:
+                return found
             tails.append((sympy.Mul(*own), found))
             zeros = vanishing(base, self.gaussians) if len(poles) > 1 else None
             free = [f for f in free if zeros is None or order(f, zeros, self.gaussians) == 0]
@@ -319,9 +321,8 @@ class _Analysis:
         if power >= S.Half and not core.has(*_JUMPING):
             point = self.signs.sign_change(core)
             if point is not None and all(self.signs.nonzero_at(f, point) for f in others):
-                return Tail(
-                    Growth.INFINITE, why=("(", base, ")**(", -power, ") has a pole where ", core, " changes sign")
-                )
+                why = ("(", base, ")**(", -power, ") has a pole where ", core, " changes sign")
+                return Tail(Growth.INFINITE, why=why, beside=bool(others))
         # last, since a name's definition may be long: what vanishes may be split between names
         opened = without_names(base, self.gaussians)
         if opened != base and not longer(opened, LONG):

@@ -11,10 +11,11 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
+from tplimits.law.hypotheses.bounds import bounds
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import with_axes_named
 from tplimits.program.nodes.functions import truncated
-from tplimits.program.nodes.properties import FADING
+from tplimits.program.nodes.properties import BOUNDED, FADING, LINEAR
 from tplimits.program.parts import found
 
 if TYPE_CHECKING:
@@ -42,8 +43,9 @@ class Growth(enum.Enum):
 class Tail:
     """How fast a ket grows: the kind, the degree of a polynomial (or of an exponent), in L^q for q < `power`.
 
-    `unreal` where the doubt is whether the ket is real at all: no bounded function repairs that.  `why` are the parts
-    of the sentence that says what is in doubt: most bounds are but tried, and a long expression is written out late.
+    `unreal` where the doubt is whether the ket is real at all: no bounded function repairs that.  `beside` where a pole
+    is infinite beside all factors that it stands with, none of which vanishes there.  `why` are the parts of the
+    sentence that says what is in doubt: most bounds are but tried, and a long expression is written out late.
     """
 
     kind: Growth
@@ -51,6 +53,7 @@ class Tail:
     why: tuple[Expr | str, ...] = ()
     power: Expr = S.Infinity
     unreal: bool = False
+    beside: bool = False
 
     @property
     def reason(self) -> str:
@@ -89,10 +92,8 @@ def of_product(tails: Sequence[tuple[Expr, Tail]], gaussians: Randomness) -> Tai
     """Of a product: degrees add; powers by Hölder's inequality among dependent factors."""
     worst = max((t for _, t in tails), key=lambda t: t.kind.value)
     if worst.kind is Growth.INFINITE and not worst.unreal:
-        # a factor that vanishes where the infinite one grows may make the product finite: exp(x⁴)·step(−x²)
         (infinite, *more) = [f for f, t in tails if t is worst]
-        beside = [f for f, _ in tails if f is not infinite]
-        if more or any(f.has(*_TAMING) for f in beside if gaussians.of(f)):
+        if more or any(_makes_up(f, infinite, gaussians) for f, _ in tails if f is not infinite):
             worst = replace(worst, kind=Growth.UNKNOWN)
     degree = sympy.Add(*(t.degree for _, t in tails))
     groups: list[tuple[set[Symbol], Expr]] = []  # variables, 1/q
@@ -124,6 +125,19 @@ def infinite_moment(where: str, ket: str, reason: str) -> str:
         f"{where}: |{ket} has no finite second moment: {reason} (hypothesis: ψ pseudo-Lipschitz, or at least square "
         "integrable). Bound the function, or keep it away from its pole."
     )
+
+
+def _makes_up(factor: Expr, infinite: Expr, gaussians: Randomness) -> bool:
+    """Whether a factor may vanish where an infinite one grows: exp(x⁴)·step(−x²), and relu(1/x)·x at a pole."""
+    if not _dependent(gaussians.of(factor), gaussians.of(infinite), gaussians):
+        return False
+    if factor.has(*_TAMING):
+        return True
+    # 1 - tanh(x) goes to 0 as well: a bounded function may be the limit of what it is added to
+    ends = (bounds(total) for total in found(factor, sympy.Add) if total.has(*BOUNDED))
+    # of poles that are factors themselves it has been asked; those inside of relu and of sums are somewhere
+    inside = isinstance(infinite, (sympy.Add, *LINEAR)) and any(p.exp.is_negative for p in found(infinite, sympy.Pow))
+    return inside or any(low <= 0 <= high for low, high in ends)
 
 
 def _dependent(a: set[Symbol], b: set[Symbol], gaussians: Randomness) -> bool:

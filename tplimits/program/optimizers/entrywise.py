@@ -141,8 +141,8 @@ def _expression(function: Callable[..., Any], known: Mapping[str, Symbol], what:
 _DIGITS = 120
 #: gradients near 0, and large ones, each with both signs
 _NEAR, _FAR = (sympy.Rational(10) ** -20, sympy.Rational(10) ** -40), (1, 10**2, 10**3, 10**4)
-#: no power of a polynomial is as large, and no bound in a root as small
-_STEEPEST, _MUCH = 20, 1000
+#: no power of a polynomial gains as much, and no bound in a root is as small
+_STEEPEST, _MUCH = 10**20, 1000
 
 
 def value_at(first: Expr, g: Symbol, at: Expr) -> Expr | None:
@@ -176,7 +176,8 @@ def lost_by(first: Expr, g: Symbol) -> str | None:
         return "the update is not bounded where gradients vanish"
     if any(_grows(*(_slope(first, g, a * size, b * size) for size in _NEAR)) for a, b in ((1, -1), (1, 2), (-1, -2))):
         return "the update jumps, or has no bounded slope, where gradients vanish"
-    if any(_is_steep(*(value_at(first, g, sign * size) for size in _FAR[-2:])) for sign in (1, -1)):
+    far_out = ([value_at(first, g, sign * size) for size in _FAR[-2:]] for sign in (1, -1))
+    if any(_grows(*values, _STEEPEST, _STEEPEST) for values in far_out):
         return "the update grows faster than any polynomial"
     return None
 
@@ -186,12 +187,8 @@ def _slope(first: Expr, g: Symbol, a: Expr, b: Expr) -> Expr | None:
     return None if values[0] is None or values[1] is None else (values[0] - values[1]) / (a - b)
 
 
-def _grows(far: Expr | None, near: Expr | None) -> bool:
+def _grows(far: Expr | None, near: Expr | None, much: int = _MUCH, more: int = 1) -> bool:
     # what is no real number on a side is told by `not_real_at`, and grows nowhere
     if far is None or near is None or sympy.nan in (far, near):
         return False
-    return bool(abs(near) > _MUCH * abs(far) + 1)
-
-
-def _is_steep(near: Expr | None, far: Expr | None) -> bool:
-    return near is not None and far is not None and bool(abs(far) > 10**_STEEPEST * (abs(near) + 1))
+    return bool(abs(near) > much * abs(far) + more)
