@@ -6,7 +6,8 @@ told from 0 is 0: the value of a network keeps fluctuating at this input, howeve
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy
@@ -167,6 +168,27 @@ def without_error(
                 before = found.get((position, why), numpy.zeros(inputs.many, dtype=bool))
                 found[position, why] = before | at_inputs
     return found
+
+
+def spreads(derivation: KernelTables, inputs: Inputs, constants: Mapping[Expr, float]) -> Callable[[Expr], float]:
+    """The largest standard deviation of a Gaussian vector, or a form of some, at the inputs; 1 where none is known."""
+    recursion, frame = derivation.recursion, _tables(derivation, inputs, constants).frame(1, 1)
+
+    @functools.cache
+    def spread(form: Expr) -> float:
+        read = entries(form)
+        if any(e.source in recursion.judged.unread for e in read):
+            return 1.0
+        leaves = recursion.leaves(limit := recursion.substituted(form))
+        if not leaves or not all(recursion.nodes[leaf.node].gaussian for leaf in leaves) or later(limit):
+            return 1.0
+        ket = limit if isinstance(limit, Of) else recursion.form(limit, 1)
+        try:
+            return float(numpy.sqrt(numpy.max(frame.value(recursion.inner(ket, ket)).array)))
+        except EvaluationError:  # a mean that is left to particles
+            return 1.0
+
+    return spread
 
 
 def require(derivation: KernelTables, sides: Sequence[Inputs], constants: Mapping[Expr, float]) -> None:
