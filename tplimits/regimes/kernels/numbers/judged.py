@@ -6,8 +6,7 @@ told from 0 is 0: the value of a network keeps fluctuating at this input, howeve
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy
@@ -54,7 +53,7 @@ def judge(derivation: KernelTables, inputs: Inputs, constants: Mapping[Expr, flo
     judged, jumping = derivation.recursion.judged, _of_differences(derivation)
     if not (judged.pending or judged.doubts or judged.constants or jumping):
         return
-    tables = _tables(derivation, inputs, constants)
+    tables = tables_of(derivation, inputs, constants)
     with numpy.errstate(all="ignore"):
         judged.settle(_Points(tables).values)
         for moment in jumping:
@@ -105,7 +104,7 @@ def _has_sides(tables: Tables, moment: Moment) -> None:
             )
 
 
-def _tables(derivation: KernelTables, inputs: Inputs, constants: Mapping[Expr, float]) -> Tables:
+def tables_of(derivation: KernelTables, inputs: Inputs, constants: Mapping[Expr, float]) -> Tables:
     """Tables of inputs with themselves; random logits by a few draws."""
     if not (derivation.is_drawn or derivation.is_mixture):
         costly = cost(derivation, inputs, inputs, constants).is_too_much
@@ -158,7 +157,7 @@ def without_error(
 ) -> dict[tuple[int, str], NDArray[numpy.bool_]]:
     """At which inputs means of squares of vectors over draws have no error: by vector, and why."""
     recursion, found = derivation.recursion, dict[tuple[int, str], NDArray[numpy.bool_]]()
-    tables = _tables(derivation, inputs, constants)
+    tables = tables_of(derivation, inputs, constants)
     for position in positions:
         limit = None if position in recursion.judged.unread else recursion.nodes[position].body
         if limit is None or recursion.nodes[position].gaussian or not recursion.leaves(limit):
@@ -168,27 +167,6 @@ def without_error(
                 before = found.get((position, why), numpy.zeros(inputs.many, dtype=bool))
                 found[position, why] = before | at_inputs
     return found
-
-
-def spreads(derivation: KernelTables, inputs: Inputs, constants: Mapping[Expr, float]) -> Callable[[Expr], float]:
-    """The largest standard deviation of a Gaussian vector, or a form of some, at the inputs; 1 where none is known."""
-    recursion, frame = derivation.recursion, _tables(derivation, inputs, constants).frame(1, 1)
-
-    @functools.cache
-    def spread(form: Expr) -> float:
-        read = entries(form)
-        if any(e.source in recursion.judged.unread for e in read):
-            return 1.0
-        leaves = recursion.leaves(limit := recursion.substituted(form))
-        if not leaves or not all(recursion.nodes[leaf.node].gaussian for leaf in leaves) or later(limit):
-            return 1.0
-        ket = limit if isinstance(limit, Of) else recursion.form(limit, 1)
-        try:
-            return float(numpy.sqrt(numpy.max(frame.value(recursion.inner(ket, ket)).array)))
-        except EvaluationError:  # a mean that is left to particles
-            return 1.0
-
-    return spread
 
 
 def require(derivation: KernelTables, sides: Sequence[Inputs], constants: Mapping[Expr, float]) -> None:

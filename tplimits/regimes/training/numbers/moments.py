@@ -18,8 +18,9 @@ from tplimits.program.network.schedules import at_step
 from tplimits.program.network.total import TotalProgram, late_vectors
 from tplimits.program.nodes.entries import entries
 from tplimits.program.nodes.kinds import InitialScalar, MatMul
-from tplimits.regimes.kernels.numbers.judged import spreads, without_error
+from tplimits.regimes.kernels.numbers.judged import without_error
 from tplimits.regimes.kernels.numbers.request import request
+from tplimits.regimes.kernels.numbers.spreads import spreads
 from tplimits.regimes.training.derivation.square_integrable import after_a_step, asked_of_widths, is_bounded, judged
 from tplimits.regimes.width.derivation import derive_width
 from tplimits.regimes.width.evaluation import constants_of
