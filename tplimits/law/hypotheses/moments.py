@@ -144,8 +144,9 @@ class _Analysis:
         if len(exponentials) > 1:
             together = sympy.exp(sympy.Add(*(f.args[0] for f in exponentials)))
             return self.growth(sympy.Mul(together, *(f for f in expr.args if f not in exponentials)))
-        if (factored := sympy.Mul(*map(self._factored, expr.args))) != expr:
-            return self.growth(factored)
+        # factor by factor: what is the same is told without being read
+        if (factored := list(map(self._factored, expr.args))) != list(expr.args):
+            return self.growth(sympy.Mul(*factored))
         poles = [f for f in expr.args if isinstance(f, sympy.Pow) and f.exp.is_negative and self.random(f.base)]
         others = [f for f in expr.args if f not in poles]
         for doubt in filter(None, map(self._at_rest, poles)):

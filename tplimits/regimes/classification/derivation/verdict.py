@@ -242,7 +242,7 @@ def verdict_on(network: Program, parametrization: Parametrization, optimizer: An
     # zeros in disguise are told by numbers, which large programs take too long for
     if len(total_of(network).program) <= LARGEST:
         network = in_one_spelling(network)
-        limits = means_of(network).limits
+        limits = means_of(network, ()).limits
         network = with_zeros_apart(without_powers_in_jumps(network), limits)
     exponents, found = parametrization.of(network), roles(network)
     scaling, symbolic = scaling_of(network, parametrization), bool(parametrization.symbols)
