@@ -14,8 +14,9 @@ from tplimits.errors import EvaluationError
 from tplimits.law.gaussians import Gaussians, InitialSource
 from tplimits.law.hypotheses.bounds import keeps_off
 from tplimits.law.hypotheses.moments import tail
+from tplimits.law.hypotheses.products import of_product
 from tplimits.law.hypotheses.quotients import by_argument
-from tplimits.law.hypotheses.tails import Growth, Tail, of_product
+from tplimits.law.hypotheses.tails import Growth, Tail
 from tplimits.law.hypotheses.vanishing import almost_never_zero
 from tplimits.program.nodes import functions as tp_functions
 

@@ -12,8 +12,9 @@ from sympy import Rational, S
 
 from tplimits.law.gaussians import Gaussians, InitialSource
 from tplimits.law.hypotheses.moments import _Analysis, tail
+from tplimits.law.hypotheses.products import of_product
 from tplimits.law.hypotheses.quotients import shares_of_pole
-from tplimits.law.hypotheses.tails import Growth, Tail, of_product, of_sum
+from tplimits.law.hypotheses.tails import Growth, Tail, of_sum
 from tplimits.program.nodes.functions import sigmoid, softplus
 
 x, y, z = (sympy.Symbol(name, real=True) for name in "xyz")

@@ -49,8 +49,7 @@ class StabilityVerdict:
     table: InequalityTable
     counting: Counting | None
     scaling: Scaling | None = None
-    #: as it was traced, with exponentials, roots and poles written out where they are read, which moments are asked of
-    traced: Program | None = None
+    traced: Program | None = None  # with exponentials, roots and poles written out where they are read
 
     @cached_property
     def doubt(self) -> str:
@@ -262,8 +261,7 @@ def verdict_on(network: Program, parametrization: Parametrization, optimizer: An
     else:
         table = replace(table, needed=needed(counting))
     verdict = StabilityVerdict(network, parametrization, table, counting, scaling, traced)
-    start = verdict.at_start  # raises where moments are infinite
-    if start.kets is not None and counting is not None and verdict.regime == "feature":
+    if (start := verdict.at_start).kets is not None and counting is not None and verdict.regime == "feature":
         start.refuse_exponentials({p.name: p.optimizer for p in table.moving if counts(counting, p.name, learns=True)})
     _refuse_unknown(verdict)
     return verdict
