@@ -423,7 +423,7 @@ UNTRAINED = {
     "image of another length": "crosses 0",
     "sign of a remainder": "crosses 0",
     "sign of what is 0 for half": "crosses 0",
-    "root where it is a number": "moment not established",
+    "root where it is a number": "no finite second moment",  # 1/√h for h > 0
     "power where it is a number": "crosses 0",
     "root of |θ|": "not clear of 0",
     "pole with moments": MOVES,

@@ -14,8 +14,9 @@ from tplimits.errors import EvaluationError
 from tplimits.law.gaussians import Gaussians, InitialSource
 from tplimits.law.hypotheses.bounds import keeps_off
 from tplimits.law.hypotheses.moments import tail
+from tplimits.law.hypotheses.products import of_product
 from tplimits.law.hypotheses.quotients import by_argument
-from tplimits.law.hypotheses.tails import Growth, Tail, of_product
+from tplimits.law.hypotheses.tails import Growth, Tail
 from tplimits.law.hypotheses.vanishing import almost_never_zero
 from tplimits.program.nodes import functions as tp_functions
 
@@ -349,7 +350,7 @@ def test_what_is_seen_on_each_side_of_a_kink_is_seen(law, expr, kind):
         (sympy.exp(2 * x**2) / (sympy.exp(x**2) + y**2) ** 2, Growth.BOUNDED),
         (x**2 * y / (x**2 + y**2), Growth.POLYNOMIAL),
         (tp_functions.relu(x) / (tp_functions.relu(x) + tp_functions.relu(y)), Growth.UNKNOWN),  # 0/0 on a quarter
-        (sympy.exp(x**2) / (sympy.exp(x**2) - y), Growth.UNKNOWN),  # a difference
+        (sympy.exp(x**2) / (sympy.exp(x**2) - y), Growth.INFINITE),  # a difference, 0 at y = exp(x²)
         (sympy.cosh(x) * sympy.sinh(y), Growth.EXPONENTIAL),
         (sympy.sinh(x**2 / 2), Growth.INFINITE),
         (sympy.sinh(-(x**2) / 2), Growth.INFINITE),
@@ -514,3 +515,72 @@ def test_a_function_of_other_variables_is_no_function_of_a_product(monkeypatch):
     assert not counted
     (found,) = by_argument([1 / x, 1 / y], [sympy.sin(x * y)])
     assert found == (sympy.sin(x * y), 1)
+
+
+def outside(f, pole, ε):
+    """E f(g)² where g keeps ε from a pole."""
+    with mpmath.workdps(30):
+        parts = [[-9, -3, pole - 1, pole - ε], [pole + ε, pole + 1, 3, 9]]
+        return float(sum(mpmath.quad(lambda g: f(g) ** 2 * mpmath.npdf(g), part) for part in parts))
+
+
+gelu, relu, sigmoid = tp_functions.gelu, tp_functions.relu, tp_functions.sigmoid
+sinh = (sympy.exp(x) - sympy.exp(-x)) / 2
+#: products, what they are in mpmath, the pole
+AT_POLES = {
+    "sinh/(1 + sinh)": (sinh / (1 + sinh), lambda g: mpmath.sinh(g) / (1 + mpmath.sinh(g)), -mpmath.asinh(1)),
+    "exp/(x² − 1)": (sympy.exp(x) / (x**2 - 1), lambda g: mpmath.exp(g) / (g * g - 1), mpmath.mpf(1)),
+    "σ/(x³ − 1)": (
+        tp_functions.sigmoid(x) / (x**3 - 1),
+        lambda g: 1 / (1 + mpmath.exp(-g)) / (g**3 - 1),
+        mpmath.mpf(1),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", AT_POLES)
+def test_factors_that_fade_elsewhere_make_up_for_no_pole(law, case):
+    expr, f, pole = AT_POLES[case]
+    if case == "exp/(x² − 1)":  # the other pole is left out on both sides of the comparison
+        f = (lambda g: lambda t: g(t) if abs(t + 1) > 0.1 else mpmath.mpf(0))(f)
+    # a simple pole: twice as much a decade nearer would be 1/ε
+    near, nearer = (outside(f, pole, mpmath.mpf(10) ** -k) for k in (5, 6))
+    assert nearer / near == pytest.approx(10, rel=1e-2)
+    found = tail(expr, law)
+    assert found.kind is Growth.INFINITE and "has a pole where" in found.reason
+
+
+#: what is finite although a factor alone has no second moment: E of the square
+MADE_UP_FOR = {
+    "relu(1/(x − 1))·(x − 1)": (relu(1 / (x - 1)) * (x - 1), lambda g: mpmath.mpf(g > 1), 1),
+    "exp(x³)·erfc(x³)": (
+        sympy.exp(x**3) * (1 - sympy.erf(x**3)) * tp_functions.step(x),
+        lambda g: mpmath.exp(g**3) * mpmath.erfc(g**3) if g > 0 else mpmath.mpf(0),
+        0,
+    ),
+    "(1 − tanh(x³))·exp(x³)": (
+        sympy.exp(x**3) * (1 - sympy.tanh(x**3)),
+        lambda g: 2 / (mpmath.exp(g**3) + mpmath.exp(-(g**3))),
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MADE_UP_FOR)
+def test_nothing_is_certain_beside_a_factor_that_makes_up_for_it(law, case):
+    expr, f, edge = MADE_UP_FOR[case]
+    with mpmath.workdps(30):
+        square = mpmath.quad(lambda g: f(g) ** 2 * mpmath.npdf(g), [-9, -1, *{0, edge}, 1.5, 3, 9])
+    assert 0.05 < square < 2
+    assert tail(expr, law).kind is not Growth.INFINITE
+    # beside what is independent of it, it is
+    for factor in (sympy.exp(x**3), relu(1 / (x - 1))):
+        assert tail(factor * relu(y), law).kind is Growth.INFINITE
+
+
+def test_a_name_may_vanish_at_a_pole(law):
+    """sin(t)/t at t = gelu(x) − 1 by the name of sin(t): the pole of 1/t is not seen to be one."""
+    t = gelu(x) - 1
+    name = law.name_long("a", sympy.sin(t))
+    assert tail(name / t * sympy.exp(x), law).kind is not Growth.INFINITE
+    assert tail(law.name_long("b", 1 + sympy.sin(t)) / t * sympy.exp(x), law).kind is Growth.INFINITE

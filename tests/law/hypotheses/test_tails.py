@@ -12,8 +12,9 @@ from sympy import Rational, S
 
 from tplimits.law.gaussians import Gaussians, InitialSource
 from tplimits.law.hypotheses.moments import _Analysis, tail
+from tplimits.law.hypotheses.products import of_product
 from tplimits.law.hypotheses.quotients import shares_of_pole
-from tplimits.law.hypotheses.tails import Growth, Tail, of_product, of_sum
+from tplimits.law.hypotheses.tails import Growth, Tail, of_sum
 from tplimits.program.nodes.functions import sigmoid, softplus
 
 x, y, z = (sympy.Symbol(name, real=True) for name in "xyz")
@@ -152,9 +153,10 @@ def test_correlated_variables_depend_on_one_another():
 def test_what_is_infinite_may_be_tamed_by_what_stands_beside_it(law):
     infinite, bounded = Tail(Growth.INFINITE, why=("i",)), Tail(Growth.BOUNDED)
     pole = 1 / sympy.Abs(x)
-    for beside, kind in ((y, Growth.INFINITE), (sympy.sech(x), Growth.UNKNOWN), (sympy.exp(y), Growth.UNKNOWN)):
+    for beside, kind in ((y, Growth.INFINITE), (sympy.sech(x), Growth.UNKNOWN), (sympy.exp(x), Growth.UNKNOWN)):
         assert of_product([(pole, infinite), (beside, bounded)], law).kind is kind
-    assert of_product([(pole, infinite), (sympy.exp(sympy.Symbol("c")), bounded)], law).kind is Growth.INFINITE
+    for apart in (sympy.exp(sympy.Symbol("c")), sympy.exp(y)):
+        assert of_product([(pole, infinite), (apart, bounded)], law).kind is Growth.INFINITE, "independent of it"
     assert of_product([(pole, infinite), (1 / x**2, infinite)], law).kind is Growth.UNKNOWN, "two that may cancel"
     unreal = Tail(Growth.INFINITE, unreal=True)
     found = of_product([(sympy.sqrt(x), unreal), (sympy.sech(x), bounded)], law)

@@ -22,10 +22,11 @@ from sympy import Expr, S, Symbol
 from tplimits.law.hypotheses.absolutes import as_square, with_single_abs
 from tplimits.law.hypotheses.bounds import bounds, never_negative
 from tplimits.law.hypotheses.exponents import exponential, in_exponentials, in_logarithms, is_outgrown
+from tplimits.law.hypotheses.products import of_product
 from tplimits.law.hypotheses.quotients import Pole, as_quotient, by_argument, divided, merged, shared, shares_of_pole
 from tplimits.law.hypotheses.read_where import by_branches
 from tplimits.law.hypotheses.signs import LONG, Signs, without_names
-from tplimits.law.hypotheses.tails import Growth, Tail, best, of_product, of_sum, untruncated
+from tplimits.law.hypotheses.tails import Growth, Tail, best, of_sum, untruncated
 from tplimits.law.hypotheses.vanishing import almost_never_zero, integrable, locus, order, vanishing, without_even_signs
 from tplimits.law.hypotheses.zero import has_flat
 from tplimits.law.means import BoxMean
@@ -144,8 +145,8 @@ class _Analysis:
         if len(exponentials) > 1:
             together = sympy.exp(sympy.Add(*(f.args[0] for f in exponentials)))
             return self.growth(sympy.Mul(together, *(f for f in expr.args if f not in exponentials)))
-        if (factored := sympy.Mul(*map(self._factored, expr.args))) != expr:
-            return self.growth(factored)
+        if (factored := list(map(self._factored, expr.args))) != list(expr.args):
+            return self.growth(sympy.Mul(*factored))
         poles = [f for f in expr.args if isinstance(f, sympy.Pow) and f.exp.is_negative and self.random(f.base)]
         others = [f for f in expr.args if f not in poles]
         for doubt in filter(None, map(self._at_rest, poles)):
@@ -157,12 +158,12 @@ class _Analysis:
             beside = self._beside_share(pole.base, pole.exp, [f for f in expr.args if f is not pole])
             if beside is not None:
                 return self.growth(sympy.Mul(*beside))
-        free = list(others)  # a numerator makes up for one pole
-        tails = [(f, self.growth(f)) for f in others]
+        free, tails = list(others), [(f, self.growth(f)) for f in others]  # a numerator makes up for one pole
         # each numerator counts for one pole only: x/(x·y) at both would be counted twice
         for base, power, own in merged(list(map(self._at_form, poles))):
-            found = self._power(base, power, [f for f in expr.args if f not in own], free)
-            tails.append((sympy.Mul(*own), found))
+            tails.append((sympy.Mul(*own), self._power(base, power, [f for f in expr.args if f not in own], free)))
+            if (known := tails[-1][1]).beside:
+                return known
             zeros = vanishing(base, self.gaussians) if len(poles) > 1 else None
             free = [f for f in free if zeros is None or order(f, zeros, self.gaussians) == 0]
         return of_product(tails, self.gaussians)
@@ -319,9 +320,8 @@ class _Analysis:
         if power >= S.Half and not core.has(*_JUMPING):
             point = self.signs.sign_change(core)
             if point is not None and all(self.signs.nonzero_at(f, point) for f in others):
-                return Tail(
-                    Growth.INFINITE, why=("(", base, ")**(", -power, ") has a pole where ", core, " changes sign")
-                )
+                pole = ("(", base, ")**(", -power, ") has a pole where ", core, " changes sign")
+                return Tail(Growth.INFINITE, why=pole, beside=bool(others))
         # last, since a name's definition may be long: what vanishes may be split between names
         opened = without_names(base, self.gaussians)
         if opened != base and not longer(opened, LONG):

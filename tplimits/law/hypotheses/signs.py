@@ -114,8 +114,9 @@ class Signs:
     def nonzero_at(self, expr: Expr, point: Mapping[Symbol, float]) -> bool:
         """Whether a factor stays away from zero at a pole, so that it cannot cancel it."""
         # one place on the zero set at which the factor is not 0 is enough: by continuity it is not near it
-        missing = {v: 0.7 for v in self.gaussians.of(expr) if v not in point}
+        own = self.gaussians.of(expr)
+        missing = {v: 0.7 for v in own if v not in point}
         if any(self.gaussians.covariance(v, x) != 0 for v in missing for x in point):
             return False  # it may be a multiple of what vanishes there
-        value = _at(expr, {**point, **missing})
-        return bool(value.is_comparable and abs(value) > 1e-6) or not expr.free_symbols & set(point)
+        value = _at(without_names(expr, self.gaussians), {**point, **missing})
+        return bool(value.is_comparable and abs(value) > 1e-6) or own.isdisjoint(point)

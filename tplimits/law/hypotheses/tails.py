@@ -1,27 +1,21 @@
-"""How fast kets grow, and how that combines: in sums, and in products by Hölder's inequality."""
+"""How fast kets grow, and how that combines in sums."""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import sympy
-from sympy import Expr, S, Symbol
+from sympy import Expr, S
 
 from tplimits.errors import NoLimitError
-from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import with_axes_named
 from tplimits.program.nodes.functions import truncated
-from tplimits.program.nodes.properties import FADING
 from tplimits.program.parts import found
 
 if TYPE_CHECKING:
-    from tplimits.law.hypotheses.reader import Randomness
-
-#: heads beside which a factor that grows too fast may be harmless
-_TAMING = (*functions.JUMPS, functions.minimum, functions.maximum, *FADING)
+    pass
 
 
 class InfiniteMoment(NoLimitError):
@@ -42,8 +36,9 @@ class Growth(enum.Enum):
 class Tail:
     """How fast a ket grows: the kind, the degree of a polynomial (or of an exponent), in L^q for q < `power`.
 
-    `unreal` where the doubt is whether the ket is real at all: no bounded function repairs that.  `why` are the parts
-    of the sentence that says what is in doubt: most bounds are but tried, and a long expression is written out late.
+    `unreal` where the doubt is whether the ket is real at all: no bounded function repairs that.  `beside` where a pole
+    is infinite beside all factors that it stands with, none of which vanishes there.  `why` are the parts of the
+    sentence that says what is in doubt: most bounds are but tried, and a long expression is written out late.
     """
 
     kind: Growth
@@ -51,6 +46,7 @@ class Tail:
     why: tuple[Expr | str, ...] = ()
     power: Expr = S.Infinity
     unreal: bool = False
+    beside: bool = False
 
     @property
     def reason(self) -> str:
@@ -85,28 +81,6 @@ def of_sum(tails: Sequence[Tail]) -> Tail:
     return Tail(kind, max(t.degree for t in tails), worst.why, min(t.power for t in tails), worst.unreal)
 
 
-def of_product(tails: Sequence[tuple[Expr, Tail]], gaussians: Randomness) -> Tail:
-    """Of a product: degrees add; powers by Hölder's inequality among dependent factors."""
-    worst = max((t for _, t in tails), key=lambda t: t.kind.value)
-    if worst.kind is Growth.INFINITE and not worst.unreal:
-        # a factor that vanishes where the infinite one grows may make the product finite: exp(x⁴)·step(−x²)
-        (infinite, *more) = [f for f, t in tails if t is worst]
-        beside = [f for f, _ in tails if f is not infinite]
-        if more or any(f.has(*_TAMING) for f in beside if gaussians.of(f)):
-            worst = replace(worst, kind=Growth.UNKNOWN)
-    degree = sympy.Add(*(t.degree for _, t in tails))
-    groups: list[tuple[set[Symbol], Expr]] = []  # variables, 1/q
-    for factor, one in tails:
-        mine, inverse = gaussians.of(factor), S.Zero if one.power is S.Infinity else 1 / one.power
-        # E|fg|^q = E|f|^q E|g|^q for independent ones: Hölder's loss is paid among dependent factors with finite power
-        # alone
-        linked = [g for g in groups if inverse != 0 and g[1] != 0 and _dependent(mine, g[0], gaussians)]
-        groups = [g for g in groups if g not in linked]
-        groups.append((mine.union(*(g[0] for g in linked)), inverse + sympy.Add(*(g[1] for g in linked))))
-    power = min((1 / inverse for _, inverse in groups if inverse != 0), default=S.Infinity)
-    return Tail(worst.kind, degree, worst.why, power, worst.unreal)
-
-
 def best(bounds: Iterable[Tail]) -> Tail | None:
     """The first of those with a second moment whose power is largest; none is better than one with all moments."""
     good: Tail | None = None
@@ -124,10 +98,6 @@ def infinite_moment(where: str, ket: str, reason: str) -> str:
         f"{where}: |{ket} has no finite second moment: {reason} (hypothesis: ψ pseudo-Lipschitz, or at least square "
         "integrable). Bound the function, or keep it away from its pole."
     )
-
-
-def _dependent(a: set[Symbol], b: set[Symbol], gaussians: Randomness) -> bool:
-    return any(x == y or gaussians.covariance(x, y) != 0 for x in a for y in b)
 
 
 def untruncated(expr: Expr) -> Expr:

@@ -7,7 +7,7 @@ where functions of users fail it most often, and at gradients up to 10^4; what i
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -141,8 +141,8 @@ def _expression(function: Callable[..., Any], known: Mapping[str, Symbol], what:
 _DIGITS = 120
 #: gradients near 0, and large ones, each with both signs
 _NEAR, _FAR = (sympy.Rational(10) ** -20, sympy.Rational(10) ** -40), (1, 10**2, 10**3, 10**4)
-#: no power of a polynomial is as large, and no bound in a root as small
-_STEEPEST, _MUCH = 20, 1000
+#: no power of a polynomial gains as much, and no bound in a root is as small
+_STEEPEST, _MUCH = 10**20, 1000
 
 
 def value_at(first: Expr, g: Symbol, at: Expr) -> Expr | None:
@@ -167,16 +167,17 @@ def not_real_at(first: Expr, g: Symbol) -> Expr | None:
 
 def has_pole(first: Expr, g: Symbol) -> bool:
     """Whether Q_0 is not bounded, like a power of 1/g, as g goes to 0."""
-    return any(_grows(*(value_at(first, g, sign * size) for size in _NEAR)) for sign in (1, -1))
+    return any(_grows([value_at(first, g, sign * size) for size in _NEAR]) for sign in (1, -1))
 
 
 def lost_by(first: Expr, g: Symbol) -> str | None:
     """Why Q_0 is not pseudo-Lipschitz, or None if nothing speaks against it."""
     if has_pole(first, g):
         return "the update is not bounded where gradients vanish"
-    if any(_grows(*(_slope(first, g, a * size, b * size) for size in _NEAR)) for a, b in ((1, -1), (1, 2), (-1, -2))):
+    if any(_grows([_slope(first, g, a * size, b * size) for size in _NEAR]) for a, b in ((1, -1), (1, 2), (-1, -2))):
         return "the update jumps, or has no bounded slope, where gradients vanish"
-    if any(_is_steep(*(value_at(first, g, sign * size) for size in _FAR[-2:])) for sign in (1, -1)):
+    far_out = ([value_at(first, g, sign * size) for size in _FAR[-2:]] for sign in (1, -1))
+    if any(_grows(values, _STEEPEST, _STEEPEST) for values in far_out):
         return "the update grows faster than any polynomial"
     return None
 
@@ -186,12 +187,9 @@ def _slope(first: Expr, g: Symbol, a: Expr, b: Expr) -> Expr | None:
     return None if values[0] is None or values[1] is None else (values[0] - values[1]) / (a - b)
 
 
-def _grows(far: Expr | None, near: Expr | None) -> bool:
+def _grows(values: Sequence[Expr | None], much: int = _MUCH, more: int = 1) -> bool:
+    first, last = values
     # what is no real number on a side is told by `not_real_at`, and grows nowhere
-    if far is None or near is None or sympy.nan in (far, near):
+    if first is None or last is None or sympy.nan in values:
         return False
-    return bool(abs(near) > _MUCH * abs(far) + 1)
-
-
-def _is_steep(near: Expr | None, far: Expr | None) -> bool:
-    return near is not None and far is not None and bool(abs(far) > 10**_STEEPEST * (abs(near) + 1))
+    return bool(abs(last) > much * abs(first) + more)

@@ -1,5 +1,6 @@
 """Assumption 2.8.2: which activations satisfy it, by their own first part that fails; and which functions are found."""
 
+import numpy as np
 import pytest
 import sympy
 
@@ -55,6 +56,36 @@ def test_activations_are_read_off_whatever_stands_around_them():
     found = tp.classify(mixed, tp.MUP, tp.SGD())
     assert [finding.holds for finding in found.assumption] == [True, True]
     assert "Assumption 2.8.2 holds for softplus(x) and holds for relu(x)**2" in repr(found)
+
+
+@tp.network
+def hyperbolic(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+    x = tp.sum(U * ξ, over="d")
+    return v * tp.tanh((tp.exp(x) - tp.exp(-x)) / (3 + tp.exp(x) + tp.exp(-x)))
+
+
+@tp.network
+def of_two(ξ: tp.Input["d"], U: tp.Vector["d"], b: tp.Vector, v: tp.Vector):
+    both = tp.elementwise(lambda x, y: (f.sigmoid(x) + sympy.tanh(y)) / (3 + f.sigmoid(x) + sympy.tanh(y)))
+    return v * tp.tanh(both(tp.sum(U * ξ, over="d"), b))
+
+
+@tp.network
+def at_one_side(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+    return v / (1 + tp.sign(tp.sum(U * ξ, over="d")))
+
+
+def test_functions_of_multiples_of_one_argument_are_one_activation():
+    """sinh(x)/(3/2 + cosh(x)) in exponentials, a quotient of functions of two vectors, a pole on a half-line."""
+    (φ,) = {found for s in hyperbolic if hasattr(s, "slots") for found in activations(s.body)}
+    for at in (0.3, 2.0):
+        assert float(φ.subs(X, at)) == pytest.approx(np.tanh(np.sinh(at) / (1.5 + np.cosh(at))), rel=1e-12)
+    assert "φ(-1/8) < 0" in repr(tp.classify(hyperbolic, tp.MUP, tp.SGD()))
+    # of several arguments nothing is said
+    assert not [found for s in of_two if hasattr(s, "slots") for found in activations(s.body) if found != sympy.tanh(X)]
+    assert "operator" in repr(tp.classify(of_two, tp.NTP, tp.SGD()))
+    assert "is no real number" in judged(1 / (1 + sympy.sign(X))).reason
+    assert "is no real number" in repr(tp.classify(at_one_side, tp.NTP, tp.SGD()))
 
 
 def test_a_verdict_says_what_of_the_assumption_fails():

@@ -233,10 +233,10 @@ def test_finite_networks_have_the_powers_that_are_counted(row):
 
 def test_what_cancels_at_the_start_alone_is_told_from_what_always_vanishes():
     for network, only_at_start in ((squares, {"return"}), (odd, set())):
-        found = means_of(network)
+        found = means_of(network, ())
         names = {network[p].name for p in found.centred - found.always if p < len(network)}
         assert names == only_at_start
-    assert normed.position("return") in means_of(normed).always
+    assert normed.position("return") in means_of(normed, ()).always
 
 
 #: what is averaged, with x and v vectors of mean 0, s ~ n^(−½) an average of mean 0, and n^(1/4); the power of 1/n of

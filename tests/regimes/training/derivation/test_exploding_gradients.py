@@ -64,6 +64,55 @@ def test_the_second_step_has_none(net: Any) -> None:
         run(net, 2)
 
 
+@tp.network
+def nameless(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+    return v * tp.sin(tp.exp(tp.sum(U * ξ, over="d")))
+
+
+def slow(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+    return v * tp.tanh(W @ tp.sin(tp.exp(tp.sum(U * ξ, over="d") / 30)))
+
+
+def test_sums_without_a_name_are_vectors_as_well() -> None:
+    assert numpy.isfinite(run(nameless, 1).f).all()
+    with pytest.raises(tp.EvaluationError, match="a gradient that is an exponential of an exponential"):
+        run(nameless, 2)
+
+
+def test_how_far_out_gradients_are_looked_at_goes_by_the_data() -> None:
+    """exp(x/30) at inputs of length 20 is exp(2g/3): some of the networks are no number after two or three steps."""
+    net = tp.network(slow)
+    for length, lr in ((20.0, 1.0), (1.0, 1.0)):
+        common: dict[str, Any] = {"error": tp.squared_error([1.0, 0.0]), "lr": lr, "particles": 512, "replicates": 4}
+        limit = tp.derive(net, tp.MaximalUpdate(tp.SGD()))
+        X = length * numpy.array([[0.6, 0.8], [1.0, 0.0]])
+        assert numpy.isfinite(limit.evaluate(X, steps=1, **common).f).all()
+        networks = [slow_network(X, lr, 400, seed) for seed in range(12)]
+        if length == 1.0:
+            found = limit.evaluate(X, steps=4, **common).f[-1, 0]
+            assert abs(numpy.mean(networks) - found) < 0.01 < abs(numpy.mean(networks) - found / 2)
+            continue
+        assert not numpy.isfinite(networks).all()
+        with pytest.raises(tp.EvaluationError, match="a gradient that is an exponential of an exponential"):
+            limit.evaluate(X, steps=4, **common)
+
+
+def slow_network(X: Any, lr: float, n: int, seed: int) -> float:
+    """f of the first input after four steps in μP."""
+    draw, target = numpy.random.default_rng(seed), numpy.array([1.0, 0.0])
+    U, v, W = draw.standard_normal((n, 2)), draw.standard_normal(n), draw.standard_normal((n, n)) / numpy.sqrt(n)
+    with numpy.errstate(all="ignore"):
+        for _ in range(5):
+            e = numpy.exp(U @ X.T / 30)
+            x, z = numpy.sin(e), numpy.tanh(W @ numpy.sin(e))
+            f = v @ z / n
+            χ = (f - target) / 2
+            dh = v[:, None] * (1 - z * z) * χ
+            dU = (W.T @ dh * numpy.cos(e) * e / 30) @ X
+            v, U, W = v - lr * z @ χ, U - lr * dU, W - lr * dh @ x.T / n
+    return float(f[0])
+
+
 def test_networks_have_none() -> None:
     # f_2 of wide networks: x is an exponential of an exponential at some neurons
     found = []
@@ -89,13 +138,14 @@ def test_networks_have_none() -> None:
         lambda x: tp.where(x, x, tp.exp(x) - 1),
     ],
 )
-def test_gradients_that_are_bounded_keep_their_numbers(tame: Any) -> None:
+@pytest.mark.parametrize("length", [1.0, 4.0])
+def test_gradients_that_are_bounded_keep_their_numbers(tame: Any, length: float) -> None:
     @tp.network
     def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
         return v * tame(W @ tame(tp.sum(U * ξ, over="d")))
 
     common: dict[str, Any] = {"error": tp.squared_error([1.0, -1.0]), "lr": LR, "steps": 2, "particles": 256}
-    assert numpy.isfinite(tp.derive(net, tp.MaximalUpdate(tp.SGD())).evaluate(numpy.eye(2), **common).f).all()
+    assert numpy.isfinite(tp.derive(net, tp.MaximalUpdate(tp.SGD())).evaluate(length * numpy.eye(2), **common).f).all()
 
 
 def test_softplus_by_the_name_of_its_exponential_trains() -> None:

@@ -246,3 +246,29 @@ def test_what_is_continuous_by_its_names_is_trained(case):
 def test_what_jumps_is_refused_by_its_names_too(function):
     with pytest.raises(tp.NoLimitError, match="jumps where"):
         tp.derive(named(function), tp.MaximalUpdate(tp.Adam(eps=EPS)))
+
+
+def _readout_of(g):
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], y: tp.Vector, v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        return v * g(x, y)
+
+    rest = {"U": tp.Frozen(), "y": tp.Frozen(), "v": tp.SGD()}
+    X = np.array([[0.6, 0.8], [1.0, 0.0]])
+    common = {"error": tp.squared_error([1.0, 0.0]), "lr": 2.0, "steps": 1, "particles": 4096, "replicates": 2}
+    return tp.derive(tp.network(network), tp.MaximalUpdate(rest)).evaluate(X, **common).f[1]
+
+
+def test_a_scalar_beside_a_vector_in_a_jump_is_asked_for_its_sign():
+    """f_1 of the second input is (1/n) Σ sign(s x) sign(s′ x′), whose sign is that of s s′ → 0: ±.41 in networks."""
+    rng, found = np.random.default_rng(5), []
+    for _ in range(20):
+        U, y = rng.standard_normal((20_000, 2)), rng.standard_normal(20_000)
+        x = U @ np.array([[0.6, 1.0], [0.8, 0.0]])
+        found.append(np.prod(np.sign(x * (y @ x)), axis=1).mean())
+    correlation = 2 / np.pi * np.arcsin(0.6)
+    assert np.allclose(np.abs(found), correlation, atol=0.03) and min(found) < 0 < max(found)
+    with pytest.raises(tp.EvaluationError, match=r"lands on a jump.*outputs depend on its sign"):
+        _readout_of(lambda x, y: tp.sign(x * tp.avg(x * y)))
+    for g in (lambda x, y: tp.sign(x * tp.avg(x * x)), lambda x, y: tp.sign(x)):
+        assert _readout_of(g)[1] == pytest.approx(correlation, abs=0.03)

@@ -22,7 +22,7 @@ from tplimits.law.hypotheses.bounds import bounds
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import NO_NEURON, AxisSum, Entry
 from tplimits.program.nodes.kinds import Avg, OuterNonlin
-from tplimits.program.optimizers.entrywise import lost_by, value_at
+from tplimits.program.optimizers.entrywise import lost_by, not_real_at, value_at
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -62,6 +62,9 @@ def judged(φ: Expr) -> Finding:
     zero = next((p for p in _POINTS if (v := _value(φ, p)) is not None and v <= 0), None)
     if zero is not None:
         return Finding(φ, False, f"φ({zero}) is not positive")
+    nowhere = not_real_at(_written(φ), X)
+    if nowhere is not None:
+        return Finding(φ, False, f"φ({nowhere}) is no real number")
     for text, f in (("φ", φ), ("φ′", slope)):
         for at in _corners(φ):
             # kinks away from 0 are moved there, where the reader looks
@@ -94,16 +97,16 @@ def activations(body: Expr) -> Iterator[Expr]:
     """The functions φ(x) that a body applies to affine combinations x of vectors; those of several are left out."""
     if _is_affine(body):
         return
-    if isinstance(body, (sympy.Add, sympy.Mul, AxisSum)) and len(_arguments(body)) > 1:
+    if isinstance(body, (sympy.Add, sympy.Mul, AxisSum)) and len(_apart(body)) > 1:
         parts: dict[frozenset[Expr], list[Expr]] = {}
         for part in body.args[:1] if isinstance(body, AxisSum) else body.args:
             # summands or factors of one argument are one activation of it, as x sigmoid(x)
-            parts.setdefault(_arguments(part), []).append(part)
-        for same in parts.values():
+            parts.setdefault(_apart(part), []).append(part)
+        # that all of them read the same several arguments leaves them a function of several
+        for same in parts.values() if len(parts) > 1 or isinstance(body, AxisSum) else ():
             yield from activations(body.func(*same) if isinstance(body, sympy.Mul) else sympy.Add(*same))
         return
-    arguments = _arguments(body)
-    if len(arguments) == 1:
+    if len(arguments := _apart(body)) == 1:
         (argument,) = arguments
         φ = body.xreplace({argument: X})
         # a constant factor changes no part of the assumption but the sign, which weights could have
@@ -145,6 +148,12 @@ def _arguments(expr: Expr) -> frozenset[Expr]:
     if _is_free(expr):
         return frozenset()
     return frozenset((expr,)) if _is_affine(expr) else frozenset().union(*map(_arguments, expr.args))
+
+
+def _apart(expr: Expr) -> frozenset[Expr]:
+    """The same without multiples of one another: exp(x) - exp(-x) is a function of x alone."""
+    found = _arguments(expr)
+    return found if len(found) < 2 else frozenset(a.as_coeff_Mul()[1] if a.is_Mul else a for a in found)
 
 
 def _both_sides() -> Iterator[Expr]:

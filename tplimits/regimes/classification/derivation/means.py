@@ -66,7 +66,7 @@ class Means:
 
 
 @lru_cache(maxsize=32)
-def means_of(network: Program, starts: tuple[tuple[str, Fraction], ...] = ()) -> Means:
+def means_of(network: Program, starts: tuple[tuple[str, Fraction], ...]) -> Means:
     """The means of a network and of its gradients; `starts` are powers of 1/n of weights that are small at first."""
     program = total_of(network).program
     sums = {p: s.operand.source for p, s in enumerate(program) if isinstance(s, Avg)}

@@ -49,6 +49,7 @@ class StabilityVerdict:
     table: InequalityTable
     counting: Counting | None
     scaling: Scaling | None = None
+    traced: Program | None = None  # with exponentials, roots and poles written out where they are read
 
     @cached_property
     def doubt(self) -> str:
@@ -132,7 +133,7 @@ class StabilityVerdict:
     @property
     def at_start(self) -> AtStart:
         """What the hypotheses of limits say of the network before training."""
-        return at_start(self.network, tuple(p.name for p in self.table.moving))
+        return at_start(self.traced or self.network, tuple(p.name for p in self.table.moving))
 
     @cached_property
     def conditions(self) -> dict[str, sympy.Basic]:
@@ -235,12 +236,12 @@ def simplified(condition: sympy.Basic) -> sympy.Basic:
 
 def verdict_on(network: Program, parametrization: Parametrization, optimizer: Any) -> StabilityVerdict:
     """The verdict on a network."""
-    network = network.returned
+    network = traced = network.returned
     refuse_output_that_cancels(network)
     # zeros in disguise are told by numbers, which large programs take too long for
     if len(total_of(network).program) <= LARGEST:
         network = in_one_spelling(network)
-        limits = means_of(network).limits
+        limits = means_of(network, ()).limits
         network = with_zeros_apart(without_powers_in_jumps(network), limits)
     exponents, found = parametrization.of(network), roles(network)
     scaling, symbolic = scaling_of(network, parametrization), bool(parametrization.symbols)
@@ -259,9 +260,8 @@ def verdict_on(network: Program, parametrization: Parametrization, optimizer: An
         table = replace(table, needed=needed_at_any(Counting(network, one, Frozen()).at_natural_start))
     else:
         table = replace(table, needed=needed(counting))
-    verdict = StabilityVerdict(network, parametrization, table, counting, scaling)
-    start = verdict.at_start  # raises where moments are infinite
-    if start.kets is not None and counting is not None and verdict.regime == "feature":
+    verdict = StabilityVerdict(network, parametrization, table, counting, scaling, traced)
+    if (start := verdict.at_start).kets is not None and counting is not None and verdict.regime == "feature":
         start.refuse_exponentials({p.name: p.optimizer for p in table.moving if counts(counting, p.name, learns=True)})
     _refuse_unknown(verdict)
     return verdict

@@ -53,7 +53,7 @@ def judge(derivation: KernelTables, inputs: Inputs, constants: Mapping[Expr, flo
     judged, jumping = derivation.recursion.judged, _of_differences(derivation)
     if not (judged.pending or judged.doubts or judged.constants or jumping):
         return
-    tables = _tables(derivation, inputs, constants)
+    tables = tables_of(derivation, inputs, constants)
     with numpy.errstate(all="ignore"):
         judged.settle(_Points(tables).values)
         for moment in jumping:
@@ -104,7 +104,7 @@ def _has_sides(tables: Tables, moment: Moment) -> None:
             )
 
 
-def _tables(derivation: KernelTables, inputs: Inputs, constants: Mapping[Expr, float]) -> Tables:
+def tables_of(derivation: KernelTables, inputs: Inputs, constants: Mapping[Expr, float]) -> Tables:
     """Tables of inputs with themselves; random logits by a few draws."""
     if not (derivation.is_drawn or derivation.is_mixture):
         costly = cost(derivation, inputs, inputs, constants).is_too_much
@@ -157,7 +157,7 @@ def without_error(
 ) -> dict[tuple[int, str], NDArray[numpy.bool_]]:
     """At which inputs means of squares of vectors over draws have no error: by vector, and why."""
     recursion, found = derivation.recursion, dict[tuple[int, str], NDArray[numpy.bool_]]()
-    tables = _tables(derivation, inputs, constants)
+    tables = tables_of(derivation, inputs, constants)
     for position in positions:
         limit = None if position in recursion.judged.unread else recursion.nodes[position].body
         if limit is None or recursion.nodes[position].gaussian or not recursion.leaves(limit):

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 
 import networkx
 import numpy
-from sympy import Dummy, Expr, Pow, S, exp
+from sympy import Dummy, Expr, Mul, Pow, S, exp
 
 from tplimits.errors import NoLimitError
 from tplimits.program.network.tangent import Tangent
 from tplimits.program.network.total import TotalProgram
 from tplimits.program.nodes.branches import BRANCHES
-from tplimits.program.nodes.entries import AxisSum, Entry, GaussMean, entries
+from tplimits.program.nodes.entries import NO_NEURON, AxisSum, Entry, GaussMean, entries
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.functions import maximum, minimum
 from tplimits.program.nodes.kinds import Avg, Instruction, Nonlin, OuterNonlin, made_of, through_names
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 #: what may grow exponentially in what it reads
 _EXPONENTIALS = (*EXPONENTIAL, Pow)
-#: places at which a function is looked at, the width of each, and what an exponential gains between the last two
+#: places at which a function is looked at, in spreads of what it reads, the width of each, and what an exponential
+#: gains between the last two
 _FAR, _SPAN, _GAIN = (10.0, 20.0, 40.0), numpy.linspace(0.0, 0.5, 65), 2.0
 #: operations of a gradient that is looked at
 _LONG = 2000
@@ -118,14 +119,16 @@ def asked_of_widths(kets: KernelTables) -> dict[int, Doubt]:
     return doubts
 
 
-def after_a_step(kets: KernelTables, optimizers: Mapping[str, Optimizer]) -> list[Doubt]:
+def after_a_step(
+    kets: KernelTables, optimizers: Mapping[str, Optimizer], spread: Callable[[Expr], float] = lambda read: 1.0
+) -> list[Doubt]:
     """The doubts about exponentials of what an update that is not bounded moves.
 
     Where no vector is one, a gradient may be, as that of sin(exp(x)): its arguments are exponentials after a step, and
-    it has no second moment for the next.
+    it has no second moment for the next.  How far out that is seen goes by the `spread` of vectors, which data tell.
     """
     judged = kets.recursion.judged
-    moved = {p: o for p in sorted(judged.exponential) if (o := _moving(kets, optimizers, p)) is not None}
+    moved = {p: o for p in sorted(judged.exponential) if (o := _moving(kets, optimizers, p, spread)) is not None}
     for is_gradient, words, step in ((False, "an exponential of an exponential has no mean", 0), (True, _GRADIENT, 2)):
         found = [p for p in moved if judged.is_gradient(p) == is_gradient]
         doubts = []
@@ -141,14 +144,16 @@ def after_a_step(kets: KernelTables, optimizers: Mapping[str, Optimizer]) -> lis
     return []
 
 
-def _moving(kets: KernelTables, optimizers: Mapping[str, Optimizer], position: int) -> Optimizer | None:
+def _moving(
+    kets: KernelTables, optimizers: Mapping[str, Optimizer], position: int, spread: Callable[[Expr], float]
+) -> Optimizer | None:
     """The optimizer that moves an exponential by what is not bounded; None where nobody does."""
     program, judged = kets.network, kets.recursion.judged
     s = program[position]
     if not isinstance(s, OuterNonlin):
         return None
     if judged.is_gradient(position):  # its growth is a bound from above, which sums and quotients may not reach
-        harmless = not _explodes(program, position)
+        harmless = not _explodes(program, position, spread)
     else:
         harmless = _is_tamed(kets, position) or _is_cut_off(program, position, judged.is_gradient)
     if harmless:
@@ -159,7 +164,7 @@ def _moving(kets: KernelTables, optimizers: Mapping[str, Optimizer], position: i
     return unbounded[min(moved)] if moved else None
 
 
-def _explodes(program: Program, position: int) -> bool:
+def _explodes(program: Program, position: int, spread: Callable[[Expr], float]) -> bool:
     """Whether a function of vectors is seen to grow exponentially with one of them, by values of its written body."""
 
     def opens(body: Expr) -> list[Entry]:
@@ -167,20 +172,31 @@ def _explodes(program: Program, position: int) -> bool:
         return [e for e, s in inner if isinstance(s, OuterNonlin) and not s.slots and not s.body.has(AxisSum)]
 
     body = through_names(program.__getitem__, made_of(program[position]), opens, _LONG)
-    read = {e: Dummy(real=True) for e in entries(body)}
-    flat = body.xreplace(read)
+    # Σ U ξ is a variable as a vector is by whose name it is read, Σ exp(x) is none
+    sums = {total: Dummy(real=True) for total in found(body, AxisSum) if _is_form(total.summand)}
+    flat = body.xreplace(sums)
+    read = sums | {e: Dummy(real=True) for e in entries(flat)}
+    flat = flat.xreplace(read)
     if flat.has(AxisSum) or flat.free_symbols - {*read.values()}:
         return False
-    still = {d: math.cos(k) for k, d in enumerate(read.values(), 1)}
+    # exp(x/30) at inputs of length 30 is exp(x) at those of length 1
+    units = {d: max(1.0, spread(e)) for e, d in read.items()}
+    still = {d: unit * math.cos(k) for k, (d, unit) in enumerate(units.items(), 1)}
     with numpy.errstate(all="ignore"):
-        for d in read.values():
+        for d, unit in units.items():
             for side in (1, -1):
-                sizes = [abs(evaluate(flat, {**still, d: side * (far + _SPAN)})) for far in _FAR]
+                sizes = [abs(evaluate(flat, {**still, d: side * unit * (far + _SPAN)})) for far in _FAR]
                 first, second, third = (math.log(max(float(numpy.max(numpy.nan_to_num(x))), 1e-300)) for x in sizes)
                 # a power gains as much with every doubling
                 if third - second > max(1.5 * (second - first), _GAIN):
                     return True
     return False
+
+
+def _is_form(summand: Expr) -> bool:
+    """Whether one entry of a vector is multiplied by data and numbers."""
+    read = [f for f in Mul.make_args(summand) if entries(f)]
+    return all(isinstance(f, Entry) for f in read) and sum(f.neuron != NO_NEURON for f in read) == 1
 
 
 def _is_tamed(kets: KernelTables, position: int) -> bool:

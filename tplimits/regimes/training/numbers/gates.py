@@ -50,9 +50,17 @@ class Gate:
         return int(isinstance(self.node, (maximum, minimum)) and not entries(self.node.args[0]))
 
     @property
+    def factors(self) -> tuple[Expr, Expr]:
+        """What is moved, and vectors that it is multiplied by: sign(s x) jumps with s at every neuron."""
+        whole: Expr = self.node.args[self.turns]
+        vectors = [f for f in sympy.Mul.make_args(whole) if any(e.neuron != NO_NEURON for e in entries(f))]
+        scalars = [f for f in sympy.Mul.make_args(whole) if f not in vectors]
+        return (sympy.Mul(*scalars), sympy.Mul(*vectors)) if isinstance(self.node, JUMPS) else (whole, sympy.S.One)
+
+    @property
     def argument(self) -> Expr:
         """What crosses zero."""
-        crossed: Expr = self.node.args[self.turns]
+        crossed, _ = self.factors
         return crossed - self.node.args[1 - self.turns] if isinstance(self.node, (maximum, minimum)) else crossed
 
     @property
@@ -108,7 +116,9 @@ class Shifted(TotalProgram):
         program, node = super().program, self.gate.node
         assert self.by is not None
         place = ArrayEntry(sympy.Integer(len(program.arrays)), *map(axis_symbol, self.gate.axes))
-        moved = node.func(*(a + place if k == self.gate.turns else a for k, a in enumerate(node.args)))
+        crossed, vectors = self.gate.factors
+        shifted = (crossed + place) * vectors
+        moved = node.func(*(shifted if k == self.gate.turns else a for k, a in enumerate(node.args)))
         instructions = list(program)
         for position in self.gate.positions:
             s = program[position]

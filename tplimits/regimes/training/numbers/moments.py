@@ -20,7 +20,8 @@ from tplimits.program.nodes.entries import entries
 from tplimits.program.nodes.kinds import InitialScalar, MatMul
 from tplimits.regimes.kernels.numbers.judged import without_error
 from tplimits.regimes.kernels.numbers.request import request
-from tplimits.regimes.training.derivation.square_integrable import asked_of_widths, is_bounded, judged
+from tplimits.regimes.kernels.numbers.spreads import spreads
+from tplimits.regimes.training.derivation.square_integrable import after_a_step, asked_of_widths, is_bounded, judged
 from tplimits.regimes.width.derivation import derive_width
 from tplimits.regimes.width.evaluation import constants_of
 
@@ -76,11 +77,23 @@ def squares_without_error(asked: TrainingRequest) -> dict[str, NDArray[numpy.boo
     kets = _kets(asked, network)
     if kets is None:
         return {}
+    _refuse_explosions(asked, kets)
     starts = {initial[name] for name in recursion.moving}
     moving = starts.union(*(networkx.descendants(graph, p) for p in starts))
     # f moves by g of now times g of before: what grows has no more moments for that, poles of two times lie apart
     gradients -= moving - kets.recursion.judged.exponential
     return without_variance(asked, kets, total, gradients, ())
+
+
+def _refuse_explosions(asked: TrainingRequest, kets: KernelTables) -> None:
+    """EvaluationError where a gradient grows exponentially within the spread that data give to what it reads."""
+    judged = kets.recursion.judged
+    if not any(map(judged.is_gradient, judged.exponential)):
+        return
+    read = request(kets, dict(asked.X), None, _constants(asked, kets.network), asked.ratios)
+    for doubt in after_a_step(kets, asked.recursion.optimizers, spreads(kets, read.one, read.constants)):
+        if doubt.name not in asked.recursion.assumed and asked.steps >= doubt.from_step:
+            raise EvaluationError(f"no number: {doubt.told()}")
 
 
 def operator_squares(asked: TangentRequest, drawn: Container[int]) -> dict[str, NDArray[numpy.bool_]]:

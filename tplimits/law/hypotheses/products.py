@@ -1,0 +1,59 @@
+"""How fast products of kets grow: by Hölder's inequality, unless one factor makes up for another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import sympy
+from sympy import Expr, S, Symbol
+
+from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.tails import Growth, Tail
+from tplimits.program.nodes import functions
+from tplimits.program.nodes.properties import BOUNDED, FADING, LINEAR
+from tplimits.program.parts import found
+
+if TYPE_CHECKING:
+    from tplimits.law.hypotheses.reader import Randomness
+
+#: heads beside which a factor that grows too fast may be harmless
+_TAMING = (*functions.JUMPS, functions.minimum, functions.maximum, *FADING)
+
+
+def of_product(tails: Sequence[tuple[Expr, Tail]], gaussians: Randomness) -> Tail:
+    """Of a product: degrees add; powers by Hölder's inequality among dependent factors."""
+    worst = max((t for _, t in tails), key=lambda t: t.kind.value)
+    if worst.kind is Growth.INFINITE and not worst.unreal:
+        (infinite, *more) = [f for f, t in tails if t is worst]
+        if more or any(_makes_up(f, infinite, gaussians) for f, _ in tails if f is not infinite):
+            worst = replace(worst, kind=Growth.UNKNOWN)
+    degree = sympy.Add(*(t.degree for _, t in tails))
+    groups: list[tuple[set[Symbol], Expr]] = []  # variables, 1/q
+    for factor, one in tails:
+        mine, inverse = gaussians.of(factor), S.Zero if one.power is S.Infinity else 1 / one.power
+        # E|fg|^q = E|f|^q E|g|^q for independent ones: Hölder's loss is paid among dependent factors with finite power
+        # alone
+        linked = [g for g in groups if inverse != 0 and g[1] != 0 and _dependent(mine, g[0], gaussians)]
+        groups = [g for g in groups if g not in linked]
+        groups.append((mine.union(*(g[0] for g in linked)), inverse + sympy.Add(*(g[1] for g in linked))))
+    power = min((1 / inverse for _, inverse in groups if inverse != 0), default=S.Infinity)
+    return Tail(worst.kind, degree, worst.why, power, worst.unreal)
+
+
+def _makes_up(factor: Expr, infinite: Expr, gaussians: Randomness) -> bool:
+    """Whether a factor may vanish where an infinite one grows: exp(x⁴)·step(−x²), and relu(1/x)·x at a pole."""
+    if not _dependent(gaussians.of(factor), gaussians.of(infinite), gaussians):
+        return False
+    if factor.has(*_TAMING):
+        return True
+    # 1 - tanh(x) goes to 0 as well: a bounded function may be the limit of what it is added to
+    ends = (bounds(total) for total in found(factor, sympy.Add) if total.has(*BOUNDED))
+    # of poles that are factors themselves it has been asked; those inside of relu and of sums are somewhere
+    inside = isinstance(infinite, (sympy.Add, *LINEAR)) and any(p.exp.is_negative for p in found(infinite, sympy.Pow))
+    return inside or any(low <= 0 <= high for low, high in ends)
+
+
+def _dependent(a: set[Symbol], b: set[Symbol], gaussians: Randomness) -> bool:
+    return any(x == y or gaussians.covariance(x, y) != 0 for x in a for y in b)
