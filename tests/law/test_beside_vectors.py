@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mpmath
+import numpy as np
 import pytest
 
 import tplimits as tp
@@ -157,3 +158,39 @@ def test_kernels_tell_the_same_reason(regime, in_lines):
         tp.derive(net, regime)
     with pytest.raises(tp.NoLimitError, match="grows with n and nothing of order 1/√n absorbs it"):
         tp.derive(offset, regime)
+
+
+SHIFTED = {
+    "√(y² − 1/n)": lambda y: tp.sqrt(y**2 - 1 / tp.n),
+    "log(|y| − 1/√n)": lambda y: tp.log(tp.abs(y) - 1 / tp.sqrt(tp.n)),
+    "(y⁴ − 1/n²)^¼": lambda y: (y**4 - 1 / tp.n**2) ** 0.25,
+    "√(relu y − 1/√n)": lambda y: tp.sqrt(tp.relu(y) - 1 / tp.sqrt(tp.n)),
+}
+
+
+@pytest.mark.parametrize("name", SHIFTED)
+def test_ends_of_domains_at_finite_width_are_asked_where_the_limit_has_none(name):
+    """√(y² − 1/n) tends to |y|, and is no number for some of n neurons at every width; shifted inwards it is one."""
+
+    @tp.program
+    def program(y: tp.Vector):
+        return tp.avg(SHIFTED[name](y))
+
+    with np.errstate(all="ignore"):
+        assert not any(np.isfinite(program.run(n=n, seed=n)["return"]) for n in (1000, 30_000))
+    with pytest.raises((tp.NoLimitError, tp.EvaluationError), match=r"root not established.*negative at finite width"):
+        tp.derive(program).evaluate()
+
+
+def test_ends_of_domains_that_no_neuron_comes_near_are_left():
+    @tp.program
+    def program(y: tp.Vector):
+        return (
+            tp.avg(tp.sqrt(1 + y**2 - 1 / tp.n)),
+            tp.avg(tp.sqrt(y**2 + 1 / tp.n)),
+            tp.avg(tp.log(2 + y**2 - 1 / tp.n)),
+        )
+
+    found, run = tp.derive(program).evaluate(), program.run(n=1_000_000, seed=1)
+    for name in ("return[0]", "return[1]", "return[2]"):
+        assert found[name].value == pytest.approx(float(run[name]), abs=5e-3)

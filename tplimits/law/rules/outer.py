@@ -26,7 +26,7 @@ from tplimits.law.kets import MASTER, Ket, Key, Reference, Step, key_of
 from tplimits.law.rules.powers import fluctuation_of, smoothed, without_n
 from tplimits.law.rules.reading import BodyReader
 from tplimits.law.state import Derivation, in_widths_of_n
-from tplimits.program.nodes.domains import PARTIAL, ends_of_domains, singular_places
+from tplimits.program.nodes.domains import PARTIAL, ends_of_domains, real_where, singular_places
 from tplimits.program.nodes.entries import OWN, GaussMean, N, entries
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.program.parts import found, holds, longer, put_in, symbols
@@ -180,10 +180,14 @@ def _substituted(
     swap = {**scalars, **kets}
     boxed = any(e.neuron != OWN for e in kets)
     # limits of parts are shared by bodies, but means over Gaussians and boxed kets are put in for this one alone
-    reader = BodyReader(state, swap, _domains(finite), {} if means or boxed else state.limits)
+    ends = _domains(finite)
+    reader = BodyReader(state, swap, ends, {} if means or boxed else state.limits)
     if holds(body, *_SINGULAR):
         for hypothesis in (jump.jumps, pole.poles, root.roots):
             state.judge(hypothesis, reader, body, key)
+    # √(y² − 1/n) tends to |y|, which has no root
+    if lost := ends.keys() - {a for _, a in real_where(body)}:
+        state.judge(root.roots, reader, sympy.Add(*(sympy.Pow(a, S.Half, evaluate=False) for a in lost)), key)
     if reader.is_exact(body):
         state.exact.add(key)
     # remembered at finite width, for roots of it later on: a limit 0 reached from above is harmless there
@@ -202,8 +206,8 @@ def _substituted(
 
 
 def _domains(finite: Expr) -> dict[Expr, Expr]:
-    """What stands under roots at width n, by what it tends to: θ − 1/√n is negative for θ = 0."""
-    moving = [a for _, a in ends_of_domains(finite) if a.has(N)] if finite.has(N) else []
+    """What stands under roots and in logarithms at width n, by what it tends to: θ − 1/√n is negative for θ = 0."""
+    moving = [a for _, a in real_where(finite) if a.has(N)] if finite.has(N) else []
     ends: dict[Expr, Expr] = {}
     for argument in moving:
         with contextlib.suppress(ValueError):  # what grows is no end of a domain

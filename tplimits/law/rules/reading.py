@@ -117,7 +117,8 @@ class BodyReader:
         return bounds_through(self.finite.get(expr, expr), self.own_bounds, self.around.opened)
 
     def shown(self, expr: Expr) -> str:
-        """With the names of the program."""
+        """With the names of the program, as it runs at width n."""
+        expr = expr.xreplace(self.finite) if self.finite else expr
         return sympy.sstr(expr.xreplace({e: Symbol(self.state.label(key_of(e))) for e in entries(expr)}))
 
     def written(self, expr: Expr) -> str:
