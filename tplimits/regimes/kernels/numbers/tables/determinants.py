@@ -64,7 +64,8 @@ class Rule:
 
 def scaled(factor: Any, det: Any) -> Any:
     """(f f′)² (K11 K22 − K12²): factors of one input each come out of a determinant."""
-    return mapped(numpy.multiply, [mapped(numpy.square, [factor]), det])
+    # one after the other: the square of a factor may leave the doubles where the determinant brings it back
+    return mapped(numpy.multiply, [factor, mapped(numpy.multiply, [factor, det])])
 
 
 def determinant(frame: Frame, cross: Expr) -> Any:
