@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from sympy import Expr, S
 
@@ -13,9 +12,6 @@ from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import with_axes_named
 from tplimits.program.nodes.functions import truncated
 from tplimits.program.parts import found
-
-if TYPE_CHECKING:
-    pass
 
 
 class InfiniteMoment(NoLimitError):
