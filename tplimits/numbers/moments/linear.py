@@ -11,6 +11,7 @@ Factors that are variables leave by parts (Stein's lemma), where the others are 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -55,7 +56,7 @@ def parts(
     """
     if may_vanish_below(function):  # terms may be infinite where their sum is not
         return ()
-    terms = list(addends(_unfolded(function, set(variables))))
+    terms = list(islice(addends(_unfolded(function, set(variables))), _MOST_TERMS + 1))
     found: dict[tuple[tuple[tuple[Row, Row], ...], tuple[Row, ...]], Expr] = {}
     for term in terms if len(terms) <= _MOST_TERMS else ():
         read = _of_forms(term, variables)
