@@ -44,6 +44,15 @@ def test_kinks_at_zeros_in_disguise(case):
     assert abs(twin.value) > 1e-7 + 5 * twin.error
 
 
+@pytest.mark.parametrize("head", [tp.relu, lambda u: tp.sqrt(tp.abs(u))])
+def test_kinks_at_zeros_in_disguise_inside_of_a_sum_over_an_axis(head):
+    def subject(x: tp.Vector, w: tp.Vector["head"]):
+        return avg(tp.sum(head(nought(x) * w), over="head"))
+
+    found = tp.derive(tp.program(subject).bind(head=2)).evaluate(method="particles")["return"]
+    assert abs(found.value) <= found.error
+
+
 def test_steep_roots_are_refused_whatever_the_method():
     """It had been .176 ± .027."""
     with pytest.raises(tp.EvaluationError, match="and no better"):

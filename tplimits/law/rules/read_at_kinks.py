@@ -50,17 +50,17 @@ def _is_met(state: Derivation, key: Key) -> bool:
     """Whether a kink or a root of a body is met at 0 by what moves."""
     s = state.program[key[0]]
     assert isinstance(s, Nonlin)
-    places = _places(s.body)
-    if not places:
+    if not _places(s.body):
         return False
+    # written out first: what stands in a sum over an axis is read at entries that the sum alone knows
+    asked = _places(state.unroller.at(s.body, s.axes, key[1]))
     swap: dict[Expr, Expr] = {}
-    for entry in {e for place in places for e in entries(state.unroller.at(place, s.axes, key[1]))}:
+    for entry in {e for place in asked for e in entries(place)}:
         known = state.kets.get(key_of(entry))
         limit = state.scalars.get(key_of(entry)) if known is None else known.expr
         if limit is not None:
             swap[entry] = limit
     reader = BodyReader(state, swap)
-    asked = [state.unroller.at(place, s.axes, key[1]) for place in places]
     return any(
         reader.moves(a) and zero(reader, a).kind is Kind.ZERO for a in asked if not state.widths & a.free_symbols
     )
