@@ -33,7 +33,7 @@ def joint_draws(asked: GramRequest, many: int, seed: int, conditional: bool = Fa
     """Tables of all pairs of batches that share draws."""
     draws = LogitDraws(many, seed)
     sides, derivation = (asked.one, asked.other), asked.derivation
-    points = MeanPoints(POINTS * many, (seed,)) if asked.cost.is_too_much else None
+    points = MeanPoints(POINTS * many, (seed,), conditional) if asked.cost.is_too_much else None
     demand = None if derivation.is_drawn or conditional else derivation.demand  # logits are drawn for all places
     for a, b in ((1, 1), (1, 2), (2, 2)):
         both = sides[a - 1], sides[b - 1]
@@ -89,5 +89,6 @@ def sampled(asked: GramRequest, draws: int, seed: int) -> tuple[Array, Array]:
     for expr in (asked.derivation.nngp, asked.derivation.ntk):
         value = frame.value(expr)
         values = numpy.broadcast_to(value.at(order), (draws, *shape_of(asked, axes)))
-        kernels.append(numpy.stack([dropped(asked, v) for v in values]))
+        mine = [dropped(asked, v) for v in values]
+        kernels.append(numpy.stack([symmetric(v) for v in mine] if asked.symmetric else mine))
     return kernels[0], kernels[1]

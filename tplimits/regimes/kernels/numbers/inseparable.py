@@ -179,10 +179,15 @@ def _time(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class MeanPoints:
-    """Points of one replicate: spread evenly, each with its opposite, so that odd parts cancel."""
+    """Points of one replicate: spread evenly, each with its opposite, so that odd parts cancel.
+
+    With `turned`, by another rotation for each law: what points are off by would else be common to all draws of random
+    logits, and their spread no error of the mean.
+    """
 
     many: int
     seed: tuple[int, ...]
+    turned: bool = False
 
     def draws(self, moment: Moment, constants: Mapping[Expr, float]) -> bool:
         """Whether a mean is drawn: one that has an expansion for each law too, since laws of replicates differ."""
@@ -200,10 +205,20 @@ class MeanPoints:
         distinct, place = distinct_rows(table)
         size, points = len(moment.variables), _points(self.many, self.seed, len(moment.variables))
         step = max(1, _BLOCK // (self.many * size))
-        parts = [self._block(moment, constants, distinct[k : k + step], points) for k in range(0, len(distinct), step)]
+        rng = numpy.random.default_rng((*self.seed, size))
+        parts = [
+            self._block(moment, constants, distinct[k : k + step], points, rng) for k in range(0, len(distinct), step)
+        ]
         return numpy.concatenate(parts)[place].reshape(arrays[0].shape)
 
-    def _block(self, moment: Moment, constants: Mapping[Expr, float], rows: Array, points: Array) -> Array:
+    def _block(
+        self,
+        moment: Moment,
+        constants: Mapping[Expr, float],
+        rows: Array,
+        points: Array,
+        rng: numpy.random.Generator,
+    ) -> Array:
         size = len(moment.variables)
         grams = numpy.empty((len(rows), size, size))
         pairs = list(itertools.combinations_with_replacement(range(size), 2))
@@ -216,6 +231,8 @@ class MeanPoints:
             raise EvaluationError(f"a covariance in E[{moment.integrand}] is not positive semidefinite.")
         written = continued(moment.integrand, independent(moment.variables))
         roots = along(grams, lengths, vectors)
+        if self.turned:
+            roots = roots @ numpy.linalg.qr(rng.standard_normal(roots.shape))[0]
         parameters = {p: rows[:, len(pairs) + i, None] for i, p in enumerate(moment.parameters)}
 
         def at(u: Array) -> Array:
