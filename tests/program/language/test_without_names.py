@@ -192,3 +192,27 @@ def test_a_jump_at_the_scale_of_a_fluctuation_is_a_coin():
     assert (number.value, number.variance) == (pytest.approx(0.5), pytest.approx(0.25))
     runs = np.array([program.run(n=200, seed=seed)["return"] for seed in range(400)])
     assert abs(runs.mean() - 0.5) < 4 * math.sqrt(0.25 / 400)
+
+
+def test_what_takes_itself_away_outside_of_its_domain_stays_refused():
+    """√y − √y is no number where y < 0: nobody reads √y any more, which is computed nonetheless."""
+
+    @tp.program
+    def subject(x: tp.Vector, y: tp.Vector):
+        domain = tp.sqrt(y)
+        sign = tp.sign(tp.avg(x))
+        left = domain - domain
+        return tp.avg((sign * (x + left)) ** 2)
+
+    with pytest.raises(tp.NoLimitError, match=r"\|domain⟩ = sqrt\(y\) has no finite second moment"):
+        tp.derive(subject)
+
+
+def test_what_nobody_reads_has_no_say():
+    @tp.program
+    def subject(x: tp.Vector):
+        sign = tp.sign(tp.avg(x))
+        twice = 2 * sign  # noqa: F841 - the point
+        return tp.avg(x**2)
+
+    assert tp.derive(subject).evaluate()["return"].value == 1

@@ -11,11 +11,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import networkx
 from sympy import Expr, Integer
 
 from tplimits.program.language.compose import Replay
 from tplimits.program.language.tracing import Trace
 from tplimits.program.nodes.bind import bind
+from tplimits.program.nodes.domains import PARTIAL
 from tplimits.program.nodes.entries import AxisSum, DataIndex
 from tplimits.program.nodes.fuse import instructions_of
 from tplimits.program.nodes.kinds import Initial, Nonlin
@@ -42,6 +44,12 @@ class _Again(Replay):
         return super().expr(inner.xreplace(data))
 
 
+def _idle(program: Program) -> list[tuple[int, Expr]]:
+    """Maps that no result rests on."""
+    read = set(program.returns).union(*(networkx.ancestors(program.graph, p) for p in program.returns))
+    return [(p, s.body) for p, s in enumerate(program) if isinstance(s, Nonlin) and p not in read]
+
+
 def without_names(program: Program) -> Program:
     """The same program without maps that have an instruction for their names alone; others keep theirs.
 
@@ -61,8 +69,10 @@ def without_names(program: Program) -> Program:
             again.replay(position)
     uid = [value.uid for value in again.made.values()]
     # sums over an axis are values of their own, as layers of data are: what is asked of them is asked of their limits
-    sums = (p for p, s in enumerate(program) if isinstance(s, Nonlin) and holds(s.body, AxisSum))
-    again.trace.inherited.update((program[p].name, uid[p]) for p in sums)
+    kept = {p for p, s in enumerate(program) if isinstance(s, Nonlin) and holds(s.body, AxisSum)}
+    # what nobody reads may have been taken away from itself, which networks do not: √x of a sum with √x − √x
+    kept |= {p for p, body in _idle(program) if holds(body, *PARTIAL)}
+    again.trace.inherited.update((program[p].name, uid[p]) for p in sorted(kept))
     returned = {program[p].name: uid[p] for p in program.returns}
     instructions, _, where = instructions_of(again.trace, returned)
     place = {p: where[u] for p, u in enumerate(uid) if u in where}
