@@ -229,3 +229,19 @@ def test_powers_of_moduli_are_one_function():
     program = powers(lambda x, c: tp.abs(x) ** c * tp.abs(x) ** c)
     assert len(program) == len(powers(lambda x, c: tp.abs(x) ** (2 * c)))
     assert tp.derive(program).evaluate(c=0.5)["return"].value == pytest.approx(np.sqrt(2 / np.pi), rel=1e-9)
+
+
+def test_a_domain_that_is_an_instruction_is_not_lost_in_what_cancels():
+    """|y| − max(y, −y) is 0, and y = x/√(½ + s) with s → 0 is read elsewhere: nothing is to be refused."""
+
+    @tp.program
+    def subject(V: tp.Matrix, x: tp.Vector):
+        y = x / tp.sqrt(0.5 + tp.avg((V @ x) ** 2) - tp.avg(x**2))
+        nothing = tp.abs(y) - tp.maximum(y, -y)
+        chosen = tp.where(nothing - 0.5, 5, x)
+        return tp.avg(y**2), tp.avg(chosen**2)
+
+    found, run = tp.derive(subject).evaluate(), subject.run(n=4096, seed=0)
+    for name, value in {"return[0]": 2, "return[1]": 1}.items():
+        assert found[name].value == pytest.approx(value, rel=1e-9)
+        assert run[name] == pytest.approx(value, rel=0.2)

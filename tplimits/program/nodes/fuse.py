@@ -232,9 +232,8 @@ class _Builder:
                 "", axes, body=body, slots=slots, slot_names=names, slot_widths=widths, over=value.width or "n"
             )
         body = self._body(value.expr)
-        if value.width is None:
-            return ScalarNonlin("", axes, body=body)
-        return OuterNonlin("", axes, body=body, over=value.width)
+        over = value.width
+        return ScalarNonlin("", axes, body=body) if over is None else OuterNonlin("", axes, body=body, over=over)
 
     def _body(self, expr: Expr) -> Expr:
         """The same function, in a form that is real in all branches, whose jumps numbers see, without hidden zeros."""
@@ -250,7 +249,8 @@ class _Builder:
 
     def _read_through(self, entry: Entry) -> Expr:
         s = self.instructions[entry.source]
-        if not isinstance(s, Nonlin) or entry.neuron not in (OWN, NO_NEURON):
+        kept = any(self.where.get(part) == entry.source for _, part in self.hidden)  # for its domain: √x of √x − √x
+        if kept or not isinstance(s, Nonlin) or entry.neuron not in (OWN, NO_NEURON):
             return entry
         # y = tanh(y) + σ(y) over and over is twice as long each time; max(y, z) with z = −y is a function of y
         if getattr(s, "slots", 0) or longer(s.body, _SHORT):
