@@ -83,10 +83,12 @@ def test_roots_of_quotients_of_the_width_tend_to_numbers(case):
         return tp.avg(body(y, tp.avg(y * y)))
 
     found = float(tp.derive(program).evaluate()["return"])
+
+    def at(width):
+        return mpmath.quad(lambda y: f(y, width) * mpmath.npdf(y), [-12, 0, 12])
+
     with mpmath.workdps(40):
-        far, farther = (
-            mpmath.quad(lambda y, n=mpmath.mpf(10) ** k: f(y, n) * mpmath.npdf(y), [-12, 0, 12]) for k in (8, 10)
-        )
+        far, farther = (at(mpmath.mpf(10) ** k) for k in (8, 10))
     assert abs(farther - far) < 1e-7, "it tends to something"
     assert found == pytest.approx(float(farther), abs=1e-9)
 
