@@ -86,3 +86,57 @@ def test_a_power_of_n_brings_the_jump_out():
     for found in (one, two):
         number = tp.derive(found).evaluate()["return"]
         assert number.value == pytest.approx((2 * np.pi) ** -0.5, abs=1e-9)
+
+
+#: functions of y and of what is 0 for half of the neurons, moved by what vanishes
+MOVED = {
+    "jump": lambda y, v: tp.step(v),
+    "alternative": lambda y, v: tp.where(v, y * y, 0),
+    "quotient": lambda y, v: tp.relu(y) / v,
+    "quotient of a sum": lambda y, v: v / (v + tp.relu(y)),
+}
+SHIFTS = {"1/n": lambda x: 1 / tp.n, "a mean over n": lambda x: tp.avg(x * x) / tp.n, "entries": lambda x: x * x / tp.n}
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named", "inline"])
+@pytest.mark.parametrize("shift", SHIFTS)
+@pytest.mark.parametrize("case", MOVED)
+def test_zeros_of_a_share_of_neurons_that_are_moved_are_no_zeros(case, shift, named):
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        moved = tp.relu(y) + SHIFTS[shift](x)
+        return tp.avg(MOVED[case](y, moved.named("v") if named else moved))
+
+    @tp.program
+    def still(x: tp.Vector, y: tp.Vector):
+        return tp.avg(MOVED[case](y, tp.relu(y) + 1e-9))
+
+    # for half of the neurons the sign of 1/n decides, as that of any positive number does
+    network, known = program.run(n=100000, seed=0)["return"], tp.derive(still).evaluate()["return"]
+    assert network == pytest.approx(known.value, abs=0.02)
+    with pytest.raises(tp.TplimitsError, match=r"share of neurons|0 within its error"):
+        tp.derive(program).evaluate()
+
+
+def test_a_factor_that_moves_no_zero_is_none():
+    @tp.program
+    def program(y: tp.Vector):
+        return tp.avg(tp.step(tp.relu(y) * (1 + 1 / tp.n)))
+
+    assert tp.derive(program).evaluate()["return"].value == pytest.approx(0.5)
+    assert program.run(n=100000, seed=0)["return"] == pytest.approx(0.5, abs=0.01)
+
+
+def test_a_mean_is_seen_by_name_beside_what_is_0_for_a_share():
+    """step(relu(y) + a) is 1 for a > 0, and step(y − |a|) for a < 0."""
+
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        a = tp.avg(x)
+        v = tp.relu(y) + a
+        return tp.avg(tp.step(v))
+
+    runs = [program.run(n=10000, seed=seed)["return"] for seed in range(20)]
+    assert max(runs) == 1 and min(runs) < 0.52
+    with pytest.raises(tp.TplimitsError, match="lands on a jump"):
+        tp.derive(program).evaluate()
