@@ -118,6 +118,22 @@ def test_zeros_of_a_share_of_neurons_that_are_moved_are_no_zeros(case, shift, na
         tp.derive(program).evaluate()
 
 
+@pytest.mark.parametrize("named", [True, False], ids=["named", "inline"])
+@pytest.mark.parametrize("shift", [*SHIFTS, "a mean"])
+def test_kernels_have_none_there(shift, named):
+    """The kernel of step(relu(h) + 1/n) is 1 and not 1/2."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector, b: tp.Vector):
+        moved = tp.relu(tp.sum(U * ξ, over="d")) + (SHIFTS | {"a mean": tp.avg})[shift](b)
+        return v * tp.step(moved.named("q") if named else moved)
+
+    outputs = [net.run(n=1000, seed=seed, ξ=np.ones(2))["return"] for seed in range(20)]
+    assert shift == "a mean" or np.mean(np.square(outputs)) == pytest.approx(1, abs=0.05)
+    with pytest.raises(tp.EvaluationError, match="lands on a jump"):
+        tp.derive(net, tp.Kernels()).evaluate(np.ones((1, 2)))
+
+
 def test_a_factor_that_moves_no_zero_is_none():
     @tp.program
     def program(y: tp.Vector):

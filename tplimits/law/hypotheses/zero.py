@@ -6,7 +6,6 @@ with intervals do: a value whose interval holds 0 cannot be told from 0.
 
 from __future__ import annotations
 
-import contextlib
 import enum
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from tplimits.program.nodes import functions
 from tplimits.program.nodes.branches import Branch, on_sides
 from tplimits.program.nodes.digits import value_of
 from tplimits.program.nodes.entries import AxisSum, Entry, entries
-from tplimits.program.nodes.scale import at_infinity
+from tplimits.program.nodes.scale import in_the_limit
 from tplimits.program.parts import by_products, found, holds, longer, put_in, remembered
 
 #: heads that may vanish on more than a null set
@@ -99,7 +98,7 @@ def zero(reader: Reader, expr: Expr, still: bool = False) -> Zero:
     if positive(expr):
         return Zero(Kind.NEVER)
     # what holds at every finite width holds in the limit
-    low, high = map(_in_the_limit, reader.bounds(expr))
+    low, high = map(in_the_limit, reader.bounds(expr))  # what is above 1/n may tend to 0
     if low.is_extended_positive or high.is_extended_negative:
         return Zero(Kind.NEVER)
     limit = reader.limit(expr)
@@ -113,26 +112,13 @@ def zero(reader: Reader, expr: Expr, still: bool = False) -> Zero:
         return Zero(Kind.ZERO)
     if reader.settled(expr):
         return Zero(Kind.NEVER)
+    return seen_in_numbers(reader, expr, still)
+
+
+def seen_in_numbers(reader: Reader, expr: Expr, still: bool = False) -> Zero:
+    """The same by numbers at points of its random variables."""
     try:
         hit = _hit(reader, expr, still)
-    except Unreadable as error:
-        return Zero(Kind.OPEN, reason=error.reason, later=error.later)
-    return Zero(Kind.NEVER) if hit is None else Zero(Kind.ZERO, hit)
-
-
-def _in_the_limit(bound: Expr) -> Expr:
-    """A bound at n → ∞: what is above 1/n may tend to 0; as it is, where it grows."""
-    with contextlib.suppress(ValueError):
-        return at_infinity(bound)
-    return bound
-
-
-def displaced(reader: Reader, argument: Expr, still: bool = False) -> Zero:
-    """Whether powers of n move what tends to 0 for a share of neurons: relu(x) + 1/n is 1/n for half of them."""
-    if not has_flat(reader.limit(at_infinity(argument))):
-        return Zero(Kind.NEVER)
-    try:
-        hit = _hit(reader, argument, still)
     except Unreadable as error:
         return Zero(Kind.OPEN, reason=error.reason, later=error.later)
     return Zero(Kind.NEVER) if hit is None else Zero(Kind.ZERO, hit)

@@ -11,7 +11,7 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.law.hypotheses.bounds import bounds, bounds_through
-from tplimits.law.hypotheses.displaced import shifts
+from tplimits.law.hypotheses.displaced import shifts, vanishing_inside
 from tplimits.law.hypotheses.reader import Question, Value
 from tplimits.law.hypotheses.zero import LONG, cancels_on_a_side, has_flat, may_cancel
 from tplimits.law.kets import key_of
@@ -79,17 +79,10 @@ class BodyReader:
             return False
         if self._is_random_switch(limit) or any(map(self._is_switched, self.state.gaussians.everywhere(limit))):
             return False
-        return not (has_flat(limit) and self._is_beside_what_vanishes(expr))
+        return not (has_flat(limit) and vanishing_inside(expr, self._vanishes, self.within))
 
-    def _is_beside_what_vanishes(self, expr: Expr) -> bool:
-        """Whether a scalar that tends to 0, or 1/√n, stands in it, or in what it reads by name."""
-        while not longer(expr, LONG):
-            if shifts(expr) or any(self.swap.get(e, self._known(e)) == 0 for e in entries(expr)):
-                return True
-            expr, before = self.within(expr), expr
-            if expr == before:
-                break
-        return False
+    def _vanishes(self, entry: Entry) -> bool:
+        return bool(self.swap.get(entry, self._known(entry)) == 0)
 
     def values(self, expr: Expr) -> Sequence[Value]:
         """The expression at points of its random variables, by the numerical stage."""
