@@ -18,8 +18,7 @@ from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.branches import Branch, on_sides
 from tplimits.program.nodes.digits import value_of
-from tplimits.program.nodes.entries import AxisSum, Entry, entries
-from tplimits.program.nodes.scale import in_the_limit
+from tplimits.program.nodes.entries import AxisSum, Entry, N, entries
 from tplimits.program.parts import by_products, found, holds, longer, put_in, remembered
 
 #: heads that may vanish on more than a null set
@@ -98,7 +97,7 @@ def zero(reader: Reader, expr: Expr, still: bool = False) -> Zero:
     if positive(expr):
         return Zero(Kind.NEVER)
     # what holds at every finite width holds in the limit
-    low, high = map(in_the_limit, reader.bounds(expr))  # what is above 1/n may tend to 0
+    low, high = (end.xreplace({N: S.Infinity}) for end in reader.bounds(expr))  # what is above 1/n may tend to 0
     if low.is_extended_positive or high.is_extended_negative:
         return Zero(Kind.NEVER)
     limit = reader.limit(expr)

@@ -15,7 +15,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection, Iterable
 
 import sympy
@@ -228,13 +227,6 @@ def at_infinity(expr: Expr) -> Expr:
     if offending or is_infinite(found):
         raise ValueError((offending or [small])[0].xreplace({root: N ** Rational(-1, q)}))
     return found
-
-
-def in_the_limit(expr: Expr) -> Expr:
-    """The same; the expression as it is where it grows."""
-    with contextlib.suppress(ValueError):
-        return at_infinity(expr)
-    return expr
 
 
 def _positive_powers(expr: Expr, root: Symbol) -> list[Expr]:
