@@ -86,3 +86,73 @@ def test_a_power_of_n_brings_the_jump_out():
     for found in (one, two):
         number = tp.derive(found).evaluate()["return"]
         assert number.value == pytest.approx((2 * np.pi) ** -0.5, abs=1e-9)
+
+
+#: functions of y and of what is 0 for half of the neurons, moved by what vanishes
+MOVED = {
+    "jump": lambda y, v: tp.step(v),
+    "alternative": lambda y, v: tp.where(v, y * y, 0),
+    "quotient": lambda y, v: tp.relu(y) / v,
+    "quotient of a sum": lambda y, v: v / (v + tp.relu(y)),
+}
+SHIFTS = {"1/n": lambda x: 1 / tp.n, "a mean over n": lambda x: tp.avg(x * x) / tp.n, "entries": lambda x: x * x / tp.n}
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named", "inline"])
+@pytest.mark.parametrize("shift", SHIFTS)
+@pytest.mark.parametrize("case", MOVED)
+def test_zeros_of_a_share_of_neurons_that_are_moved_are_no_zeros(case, shift, named):
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        moved = tp.relu(y) + SHIFTS[shift](x)
+        return tp.avg(MOVED[case](y, moved.named("v") if named else moved))
+
+    @tp.program
+    def still(x: tp.Vector, y: tp.Vector):
+        return tp.avg(MOVED[case](y, tp.relu(y) + 1e-9))
+
+    # for half of the neurons the sign of 1/n decides, as that of any positive number does
+    network, known = program.run(n=100000, seed=0)["return"], tp.derive(still).evaluate()["return"]
+    assert network == pytest.approx(known.value, abs=0.02)
+    with pytest.raises(tp.TplimitsError, match=r"share of neurons|0 within its error"):
+        tp.derive(program).evaluate()
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named", "inline"])
+@pytest.mark.parametrize("shift", [*SHIFTS, "a mean"])
+def test_kernels_have_none_there(shift, named):
+    """The kernel of step(relu(h) + 1/n) is 1 and not 1/2."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector, b: tp.Vector):
+        moved = tp.relu(tp.sum(U * ξ, over="d")) + (SHIFTS | {"a mean": tp.avg})[shift](b)
+        return v * tp.step(moved.named("q") if named else moved)
+
+    outputs = [net.run(n=1000, seed=seed, ξ=np.ones(2))["return"] for seed in range(20)]
+    assert shift == "a mean" or np.mean(np.square(outputs)) == pytest.approx(1, abs=0.05)
+    with pytest.raises(tp.EvaluationError, match="lands on a jump"):
+        tp.derive(net, tp.Kernels()).evaluate(np.ones((1, 2)))
+
+
+def test_a_factor_that_moves_no_zero_is_none():
+    @tp.program
+    def program(y: tp.Vector):
+        return tp.avg(tp.step(tp.relu(y) * (1 + 1 / tp.n)))
+
+    assert tp.derive(program).evaluate()["return"].value == pytest.approx(0.5)
+    assert program.run(n=100000, seed=0)["return"] == pytest.approx(0.5, abs=0.01)
+
+
+def test_a_mean_is_seen_by_name_beside_what_is_0_for_a_share():
+    """step(relu(y) + a) is 1 for a > 0, and step(y − |a|) for a < 0."""
+
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        a = tp.avg(x)
+        v = tp.relu(y) + a
+        return tp.avg(tp.step(v))
+
+    runs = [program.run(n=10000, seed=seed)["return"] for seed in range(20)]
+    assert max(runs) == 1 and min(runs) < 0.52
+    with pytest.raises(tp.TplimitsError, match="lands on a jump"):
+        tp.derive(program).evaluate()

@@ -553,6 +553,7 @@ def test_factors_that_fade_elsewhere_make_up_for_no_pole(law, case):
 #: what is finite although a factor alone has no second moment: E of the square
 MADE_UP_FOR = {
     "relu(1/(x − 1))·(x − 1)": (relu(1 / (x - 1)) * (x - 1), lambda g: mpmath.mpf(g > 1), 1),
+    "relu(1/(x − 1))²·(x − 1)²": (relu(1 / (x - 1)) ** 2 * (x - 1) ** 2, lambda g: mpmath.mpf(g > 1), 1),
     "exp(x³)·erfc(x³)": (
         sympy.exp(x**3) * (1 - sympy.erf(x**3)) * tp_functions.step(x),
         lambda g: mpmath.exp(g**3) * mpmath.erfc(g**3) if g > 0 else mpmath.mpf(0),
@@ -576,6 +577,18 @@ def test_nothing_is_certain_beside_a_factor_that_makes_up_for_it(law, case):
     # beside what is independent of it, it is
     for factor in (sympy.exp(x**3), relu(1 / (x - 1))):
         assert tail(factor * relu(y), law).kind is Growth.INFINITE
+
+
+def test_factors_may_vanish_together_where_none_does_alone(law):
+    """relu(x + y)·relu(−y)/x lives between −x < y < 0 alone, where it is at most x/4."""
+    square = mpmath.quad(
+        lambda g, t: (g * t * (1 - t)) ** 2 * g * mpmath.npdf(g) * mpmath.npdf(g * t), [0, 3, 9], [0, 1]
+    )
+    assert 0 < square < 0.01
+    assert tail(relu(x + y) * relu(-y) / x, law).kind is not Growth.INFINITE
+    assert tail(relu(y - 3) * relu(-3 - y) / x, law).kind is not Growth.INFINITE, "0 everywhere"
+    for beside in (relu(x + y) * relu(1 - y), relu(y) * relu(1 - y), relu(-y), relu(x - y)):
+        assert tail(beside / x, law).kind is Growth.INFINITE, "∫ beside(0, y)²/x² diverges"
 
 
 def test_a_name_may_vanish_at_a_pole(law):

@@ -29,7 +29,7 @@ from tplimits.program.nodes.branches import CONDITIONS, SIDES
 from tplimits.program.nodes.domains import singular_places
 from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, N, entries
 from tplimits.program.nodes.kinds import Avg, MatMul, Nonlin, OuterNonlin, ScalarNonlin
-from tplimits.program.parts import found, put_in
+from tplimits.program.parts import found, longer, put_in
 
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Randomness
@@ -41,6 +41,8 @@ _TURNS = ((1, 1), (-1, -1), (1, -1), (-1, 1))
 _SMALL, _FIRST = 10**7, 200
 #: what a pole is changed by where displacements are small beside it
 _SHARE = Rational(1, 10**4)
+#: nodes of what is read through names
+_LONG = 200
 #: two sizes of displacements, to see how arguments move with them
 _UNITS = (Rational(1, 10**3), Rational(1, 10**6))
 
@@ -277,6 +279,17 @@ def shifts(body: Expr) -> list[sympy.Pow]:
     bare = powers and body.xreplace(dict.fromkeys(powers, S.One)).has(N)
     # a bare n, or one positive power, is no small shift: `rules.powers` decides what such a body is
     return powers if not bare and all(p.exp < 0 for p in powers) else []
+
+
+def vanishing_inside(expr: Expr, vanishes: Callable[[Entry], bool], within: Callable[[Expr], Expr]) -> bool:
+    """Whether a scalar that tends to 0, or 1/√n, stands in a part of a body, or in what it reads by name."""
+    while not longer(expr, _LONG):
+        if shifts(expr) or any(map(vanishes, entries(expr))):
+            return True
+        expr, before = within(expr), expr
+        if expr == before:
+            break
+    return False
 
 
 def _without_shifts(body: Expr) -> Expr:

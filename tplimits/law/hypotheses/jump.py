@@ -18,11 +18,13 @@ import sympy
 from sympy import Expr
 
 from tplimits.errors import NoLimitError
-from tplimits.law.hypotheses.zero import Kind, Place, Zero, kept_from_zero, zero
-from tplimits.program.nodes.entries import N
+from tplimits.law.hypotheses.displaced import shifts
+from tplimits.law.hypotheses.zero import Kind, Place, Zero, has_flat, kept_from_zero, seen_in_numbers, zero
+from tplimits.program.nodes.domains import singular_places
+from tplimits.program.nodes.entries import N, reads_vectors
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.functions import where as alternative
-from tplimits.program.nodes.scale import is_infinite, without_factor
+from tplimits.program.nodes.scale import at_infinity, is_infinite, without_factor
 from tplimits.program.parts import found
 
 if TYPE_CHECKING:
@@ -42,6 +44,29 @@ def jumps(reader: Reader, body: Expr, where: str) -> list[Doubt]:
         if left == body:
             raise
     return jumps(reader, left, where)
+
+
+def shifted(reader: Reader, finite: Expr, where: str) -> list[Doubt]:
+    """NoLimitError where 1/n decides on a side at neurons that have the limit 0: step(relu(x) + 1/n) is 1 for all."""
+    arguments = [node.args[0] for node in found(finite, *HEADS)]
+    arguments += [a for node, a in singular_places(finite) if node.is_Pow]
+    # scalars that are as small as 1/√n keep it beside them
+    moved = (a for a in dict.fromkeys(arguments) if reads_vectors(a) and shifts(a))
+    return kept_from_zero(reader, "jump", [_moved_place(reader, a) for a in moved], where, _moved)
+
+
+def _moved(reader: Reader, argument: Expr, still: bool) -> Zero:
+    tends = reader.limit(at_infinity(argument))
+    return seen_in_numbers(reader, argument, still) if has_flat(tends) else Zero(Kind.NEVER)
+
+
+def _moved_place(reader: Reader, argument: Expr) -> Place:
+    told = (
+        f"`{reader.shown(argument)}` tends to 0 for a share of neurons, where powers of n decide on its sign, or on "
+        "what is divided by it (hypothesis of Def. 2.6.5: ψ continuous at the limits of its arguments). Leave them "
+        "out, or keep the argument away from zero."
+    )
+    return Place(argument, argument, lambda seen: told)
 
 
 def _without_continuous(reader: Reader, body: Expr) -> Expr:

@@ -319,7 +319,7 @@ class _Analysis:
         # a Lipschitz f vanishes at least like t where it changes sign: E |f|^(−2p) ≥ c ∫ |t|^(−2p) dt = ∞ from ½
         if power >= S.Half and not core.has(*_JUMPING):
             point = self.signs.sign_change(core)
-            if point is not None and all(self.signs.nonzero_at(f, point) for f in others):
+            if point is not None and self.signs.none_vanishes(others, point):
                 pole = ("(", base, ")**(", -power, ") has a pole where ", core, " changes sign")
                 return Tail(Growth.INFINITE, why=pole, beside=bool(others))
         # last, since a name's definition may be long: what vanishes may be split between names

@@ -51,7 +51,8 @@ def _makes_up(factor: Expr, infinite: Expr, gaussians: Randomness) -> bool:
     # 1 - tanh(x) goes to 0 as well: a bounded function may be the limit of what it is added to
     ends = (bounds(total) for total in found(factor, sympy.Add) if total.has(*BOUNDED))
     # of poles that are factors themselves it has been asked; those inside of relu and of sums are somewhere
-    inside = isinstance(infinite, (sympy.Add, *LINEAR)) and any(p.exp.is_negative for p in found(infinite, sympy.Pow))
+    core = infinite.base if infinite.is_Pow and infinite.exp.is_positive else infinite
+    inside = isinstance(core, (sympy.Add, *LINEAR)) and any(p.exp.is_negative for p in found(core, sympy.Pow))
     return inside or any(low <= 0 <= high for low, high in ends)
 
 

@@ -20,6 +20,8 @@ Sample = tuple[Mapping[Symbol, float], float]
 LONG = 200
 #: what counts as a zero: digits of erf(1/x) − 1, which is e^(−1/x²), take ever longer as x goes to 0
 _NOTHING = 1e-100
+#: where other variables are looked at beside a zero
+_PLACES = (0.7, -0.7, 2.1, -2.1)
 
 
 def variables_in(expr: Expr, gaussians: Randomness) -> list[Symbol]:
@@ -111,12 +113,24 @@ class Signs:
         """A point near the zero set of a function that takes both signs."""
         return _sign_change(expr, tuple(variables_in(expr, self.gaussians)))
 
+    def none_vanishes(self, factors: Sequence[Expr], point: Mapping[Symbol, float]) -> bool:
+        """Whether factors stay away from zero at a pole, so that they cannot cancel it."""
+        read = [(f, self.gaussians.of(f)) for f in factors]
+        # relu(y)·relu(−y) is 0 although neither is
+        shared = [f for f, its in read if any(g is not f and not its.isdisjoint(others) for g, others in read)]
+        together = not shared or self._seen(sympy.Mul(*shared), point)
+        return together and all(self.nonzero_at(f, point) for f in factors)
+
     def nonzero_at(self, expr: Expr, point: Mapping[Symbol, float]) -> bool:
-        """Whether a factor stays away from zero at a pole, so that it cannot cancel it."""
-        # one place on the zero set at which the factor is not 0 is enough: by continuity it is not near it
+        """Whether one factor stays away from zero there."""
         own = self.gaussians.of(expr)
-        missing = {v: 0.7 for v in own if v not in point}
-        if any(self.gaussians.covariance(v, x) != 0 for v in missing for x in point):
+        if any(self.gaussians.covariance(v, x) != 0 for v in own if v not in point for x in point):
             return False  # it may be a multiple of what vanishes there
-        value = _at(without_names(expr, self.gaussians), {**point, **missing})
-        return bool(value.is_comparable and abs(value) > 1e-6) or own.isdisjoint(point)
+        return own.isdisjoint(point) or self._seen(expr, point)
+
+    def _seen(self, expr: Expr, point: Mapping[Symbol, float]) -> bool:
+        """Whether one place on the zero set is found at which a factor is not 0: by continuity it is not near it."""
+        opened, missing = without_names(expr, self.gaussians), self.gaussians.of(expr).difference(point)
+        places = _PLACES if missing else _PLACES[:1]
+        values = (_at(opened, {**point, **dict.fromkeys(missing, place)}) for place in places)
+        return any(bool(value.is_comparable and abs(value) > 1e-6) for value in values)

@@ -18,7 +18,7 @@ from tplimits.law.hypotheses.reader import Doubt, Reader, Unreadable, Value
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.branches import Branch, on_sides
 from tplimits.program.nodes.digits import value_of
-from tplimits.program.nodes.entries import AxisSum, Entry, entries
+from tplimits.program.nodes.entries import AxisSum, Entry, N, entries
 from tplimits.program.parts import by_products, found, holds, longer, put_in, remembered
 
 #: heads that may vanish on more than a null set
@@ -97,7 +97,7 @@ def zero(reader: Reader, expr: Expr, still: bool = False) -> Zero:
     if positive(expr):
         return Zero(Kind.NEVER)
     # what holds at every finite width holds in the limit
-    low, high = reader.bounds(expr)
+    low, high = (end.xreplace({N: S.Infinity}) for end in reader.bounds(expr))  # what is above 1/n may tend to 0
     if low.is_extended_positive or high.is_extended_negative:
         return Zero(Kind.NEVER)
     limit = reader.limit(expr)
@@ -111,6 +111,11 @@ def zero(reader: Reader, expr: Expr, still: bool = False) -> Zero:
         return Zero(Kind.ZERO)
     if reader.settled(expr):
         return Zero(Kind.NEVER)
+    return seen_in_numbers(reader, expr, still)
+
+
+def seen_in_numbers(reader: Reader, expr: Expr, still: bool = False) -> Zero:
+    """The same by numbers at points of its random variables."""
     try:
         hit = _hit(reader, expr, still)
     except Unreadable as error:
@@ -142,13 +147,15 @@ class Place:
     still: bool = False
 
 
-def kept_from_zero(reader: Reader, hypothesis: str, places: Iterable[Place], where: str) -> list[Doubt]:
+def kept_from_zero(
+    reader: Reader, hypothesis: str, places: Iterable[Place], where: str, asked: Callable[..., Zero] = zero
+) -> list[Doubt]:
     """NoLimitError where an argument that moves tends to 0; the doubts where that cannot be told."""
     doubts = []
     for place in places:
         if not reader.moves(place.argument):
             continue
-        seen = zero(reader, place.argument, place.still)
+        seen = asked(reader, place.argument, place.still)
         if seen.kind is Kind.ZERO:
             raise NoLimitError(f"{where}: {place.refusal(seen)}")
         if seen.kind is Kind.OPEN:

@@ -188,6 +188,8 @@ def _substituted(
     # √(y² − 1/n) tends to |y|, which has no root
     if lost := ends.keys() - {a for _, a in real_where(body)}:
         state.judge(root.roots, reader, sympy.Add(*(sympy.Pow(a, S.Half, evaluate=False) for a in lost)), key)
+    if finite.has(N):
+        state.judge(jump.shifted, reader, finite, key)
     if reader.is_exact(body):
         state.exact.add(key)
     # remembered at finite width, for roots of it later on: a limit 0 reached from above is harmless there

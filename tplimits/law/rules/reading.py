@@ -11,6 +11,7 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.law.hypotheses.bounds import bounds, bounds_through
+from tplimits.law.hypotheses.displaced import shifts, vanishing_inside
 from tplimits.law.hypotheses.reader import Question, Value
 from tplimits.law.hypotheses.zero import LONG, cancels_on_a_side, has_flat, may_cancel
 from tplimits.law.kets import key_of
@@ -78,8 +79,10 @@ class BodyReader:
             return False
         if self._is_random_switch(limit) or any(map(self._is_switched, self.state.gaussians.everywhere(limit))):
             return False
-        vanishing = any(self.swap.get(e) == 0 for e in entries(expr))
-        return not (vanishing and has_flat(limit))
+        return not (has_flat(limit) and vanishing_inside(expr, self._vanishes, self.within))
+
+    def _vanishes(self, entry: Entry) -> bool:
+        return bool(self.swap.get(entry, self._known(entry)) == 0)
 
     def values(self, expr: Expr) -> Sequence[Value]:
         """The expression at points of its random variables, by the numerical stage."""
@@ -92,6 +95,9 @@ class BodyReader:
             if value is not None and key_of(entry) not in self.state.exact and (value == 0 or not self._random(value)):
                 place = sympy.Dummy(real=True)
                 swap[entry], held[place] = place, value
+        for power in shifts(expr):
+            swap[power] = place = sympy.Dummy(real=True)
+            held[place] = sympy.S.Zero
         limit = self._visible(expr.xreplace(swap))
         variables = self.state.gaussians.everywhere(limit)
         # the image of x·S, S a fluctuation, has a variance that is random itself

@@ -68,7 +68,21 @@ def _denominator(expr: Expr) -> int:
 def in_root(expr: Expr) -> tuple[Expr, Symbol, int]:
     """The expression in ε = n^(−1/q): (expression, ε, q)."""
     q = _denominator(expr)
-    return expr.xreplace({N: _ROOT ** (-q)}), _ROOT, q
+    small = expr.xreplace({N: _ROOT ** (-q)})
+    return small.xreplace({p: _led_out(p) for p in small.atoms(sympy.Pow) if p.base.is_Add}), _ROOT, q
+
+
+def _led_out(power: sympy.Pow) -> Expr:
+    """A root of a sum, or what it divides, with the highest power of n before it: √(n/(n − 1)) is 1/√(1 − 1/n)."""
+    split = [term.as_coeff_exponent(_ROOT) for term in power.base.args]
+    least = min(k for _, k in split)
+    leading = sympy.Add(*(c for c, k in split if k == least))
+    # what may vanish leads nothing
+    known = leading.is_zero is False and not any(c.has(_ROOT) for c, _ in split)
+    if least >= 0 or not known or not power.exp.is_Rational or (power.exp.is_Integer and power.exp > 0):
+        return power
+    rest = sympy.Add(*(c * _ROOT ** (k - least) for c, k in split))
+    return _ROOT ** (least * power.exp) * rest**power.exp
 
 
 def highest_power(expr: Expr) -> Rational | None:
@@ -160,16 +174,16 @@ def _is_closed(expr: Expr) -> bool:
 
 
 def outgrown(expr: Expr) -> list[Expr]:
-    """What multiplies the highest power of n in denominators that grow with n: at n = ∞ they divide by it alone.
+    """What may vanish before the highest power of n in denominators that grow with n: they divide by it at n = ∞.
 
-    Where it may vanish, as s² in 1 + n s², `at_infinity` is no limit: n s²/(1 + n s²) is 1 there and 0 at s = 0.
+    Where it vanishes, as s² in 1 + n s², `at_infinity` is no limit: n s²/(1 + n s²) is 1 there and 0 at s = 0.
 
     >>> x = sympy.Symbol("x", real=True)
-    >>> outgrown(N * x**2 / (1 + N * x**2)), outgrown(1 / (x + 1 / N))
-    ([x**2], [])
+    >>> outgrown(N * x**2 / (1 + N * x**2)), outgrown(1 / (x + 1 / N)), outgrown(x * N / (N - 1))
+    ([x**2], [], [])
     """
     found = (led_by(p.base) for p in expr.atoms(sympy.Pow) if p.exp.is_negative and p.base.is_Add and p.base.has(N))
-    return [left for power, left in found if power > 0]
+    return [left for power, left in found if power > 0 and left.is_zero is not False]
 
 
 def led(expr: Expr) -> tuple[Expr, Expr] | None:

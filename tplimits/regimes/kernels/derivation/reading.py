@@ -10,6 +10,7 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.law.hypotheses.bounds import bounds, bounds_through
+from tplimits.law.hypotheses.displaced import vanishing_inside
 from tplimits.law.hypotheses.zero import LONG, has_flat, may_cancel
 from tplimits.program.nodes.entries import AxisSum, Entry, N, axis_symbol, entries
 from tplimits.program.nodes.kinds import as_written
@@ -67,8 +68,10 @@ class BodyReader:
         limit = self.limit(expr)
         if self._has_free_part(limit) or self._is_certain(limit):
             return True
-        vanishing = has_flat(limit) and any(self.limit(e) == 0 for e in entries(expr))
-        return self._is_visible(limit) and not vanishing and not self._is_random_switch(limit)
+        if not self._is_visible(limit) or self._is_random_switch(limit):
+            return False
+        flat = has_flat(self._written_out(limit))
+        return not (flat and vanishing_inside(expr, lambda e: self.limit(e) == 0, self.within))
 
     def values(self, expr: Expr) -> Sequence[Value]:
         """By the numerical stage, at the data it has."""

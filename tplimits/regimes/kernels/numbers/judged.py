@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import numpy
 import sympy
 from numpy.typing import NDArray
-from sympy import Expr, Symbol
+from sympy import Expr, S, Symbol
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.law.hypotheses.displaced import shifts
 from tplimits.law.hypotheses.moments import tail
 from tplimits.law.hypotheses.reader import Unreadable, Value
 from tplimits.law.hypotheses.sampled import no_error
@@ -190,7 +191,7 @@ class _Points:
         limits = {e: held(self.recursion, e) for e in entries(expr) if e.source in scalars and e.source not in exact}
         # logits that stay random, as √n s does, are no numbers that they move about
         logits = {e for e in limits if (scalars[e.source] if expr.has(N) else limits[e]).has(Given)}
-        limits = {e: limit for e, limit in limits.items() if e not in logits}
+        limits = {e: limit for e, limit in limits.items() if e not in logits} | dict.fromkeys(shifts(expr), S.Zero)
         places = {e: sympy.Dummy(real=True) for e in limits}
         body = self._with_means(reader.limit(expr.xreplace(places)))
         # those inside of vectors are numbers as well, with errors
