@@ -54,3 +54,27 @@ def test_many_inputs_of_a_network_that_reads_none(function):
     few, many = (limit.evaluate(np.ones((size, 2))) for size in (2, 192))
     assert many.nngp == pytest.approx(np.full((192, 192), few.nngp[0, 1]), rel=1e-12)
     assert many.ntk == pytest.approx(np.full((192, 192), few.ntk[0, 1]), rel=1e-12)
+
+
+@pytest.mark.parametrize("inputs", [2, 40])
+def test_a_kernel_of_weights_and_their_products_holds_places_of_both(inputs):
+    """E U_i U_j ξ_j = (δ_ij + ¼) ξ_j sees one input, and places of both vectors: −.4 had been printed for .11.
+
+    Of h = Σ U ξ, of which a token is the mean, h − ½ h has K = ¼ (ξ·ξ′ + ¼ Σξ Σξ′) and Θ = K + ¼ ξ·ξ′.
+    """
+
+    @tp.network
+    def net(ξ: tp.Input["token", "d"], v: tp.Vector, U: tp.Vector["d"] = SHIFTED):
+        product = U * ξ
+        h = tp.sum(product, over="d")
+        mean = tp.mean(h, over="token")
+        half = 0.5 * mean
+        rest = mean - half
+        return v * rest
+
+    ξ = np.random.default_rng(3).normal(size=(inputs, 2, 3))
+    gram, sums = (m := ξ.mean(axis=1)) @ m.T, m.sum(axis=1)
+    found = tp.derive(net.bind(token=2), tp.Kernels()).evaluate(ξ)
+    nngp = (gram + np.outer(sums, sums) / 4) / 4
+    np.testing.assert_allclose(found.nngp, nngp, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.ntk, nngp + gram / 4, rtol=1e-9, atol=1e-12)

@@ -13,7 +13,7 @@ from sympy import Expr
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.numbers.near_zero import beside_poles
-from tplimits.program.nodes.entries import ArrayEntry, AxisSum, GaussMean, Kron, Lookup
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, GaussMean, Kron, Lookup, free_indices
 from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, evaluate, number_first
 from tplimits.program.nodes.functions import BENT
 from tplimits.program.nodes.series import near, on_arrays
@@ -27,6 +27,7 @@ from tplimits.regimes.kernels.derivation.leaves import (
     Moment,
     Of,
     TableEntry,
+    on_first,
     plain_axis,
     sided,
 )
@@ -73,7 +74,7 @@ class Frame:
             rows = self.tables.rows
             sides = {self.input[s] for s in sides_of(expr)} if rows is not None else set()
             # of one input: computed once for it, not once for each of its pairs
-            if rows is not None and len(sides) == 1:
+            if rows is not None and len(sides) == 1 and not _holds_both(expr):
                 self.memo[expr] = rows.row(expr, sides.pop())
             else:
                 self.memo[expr] = self._compute(expr)
@@ -311,6 +312,11 @@ def _filled(numbers: Sequence[float | None], arrays: Iterable[Array]) -> Iterato
     """The numbers, with arrays where there is none."""
     others = iter(arrays)
     return (next(others) if n is None else n for n in numbers)
+
+
+def _holds_both(expr: Expr) -> bool:
+    """Whether places of both vectors stand there, as in x′ δ(i, i′): read for one input they would be one place."""
+    return len({on_first(i) for i in free_indices(expr)}) < len(free_indices(expr))
 
 
 def _linear_in_draws(expr: Expr) -> bool:
