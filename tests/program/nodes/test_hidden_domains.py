@@ -245,3 +245,24 @@ def test_a_domain_that_is_an_instruction_is_not_lost_in_what_cancels():
     for name, value in {"return[0]": 2, "return[1]": 1}.items():
         assert found[name].value == pytest.approx(value, rel=1e-9)
         assert run[name] == pytest.approx(value, rel=0.2)
+
+
+def test_a_domain_that_no_argument_leaves_is_not_lost():
+    """1 + (sign(x)² − 1) is a square, whose root is |sign(x)|; the root of sign(x)³ is no number at x < 0."""
+
+    @tp.program
+    def subject(x: tp.Vector):
+        y = tp.sign(x) ** 2 - 1
+        chosen = tp.where(x, x, 2)
+        return tp.avg((tp.sqrt(1 + y) * x) ** 2), tp.avg(chosen)
+
+    found, run = tp.derive(subject).evaluate(), subject.run(n=10**5, seed=0)
+    assert found["return[0]"].value == pytest.approx(1, rel=1e-9)
+    assert run["return[0]"] == pytest.approx(1, rel=0.05)
+
+    def lost(x: tp.Vector):
+        y = tp.sign(x) ** 3 - 1
+        return tp.avg((tp.sqrt(1 + y) * x) ** 2)
+
+    with pytest.raises((tp.ProgramError, tp.NoLimitError)):
+        tp.derive(tp.program(lost))

@@ -62,8 +62,8 @@ class HiddenDomains:
                 for place in self._places(part):
                     place = place.of(_bare(resolved(place.argument)))
                     whole = resolved(self.body(user))
-                    if place.argument.is_number and place.argument.is_positive:
-                        continue  # what is written out may be a number: √(1 + 0·x)
+                    if place.is_nowhere:
+                        continue
                     if not place.is_in(whole) or (part != user and place.may_leave(whole)):
                         over = [p for p in parts if part == p or part in self._parts(p, apart)]
                         bodies = {p: resolved(self.body(p)) for p in over}
@@ -182,6 +182,11 @@ class _Place(ABC):
         """The same of another argument."""
         return replace(self, argument=argument)
 
+    @property
+    def is_nowhere(self) -> bool:
+        """Whether what is written out has no such place: √(1 + 0·x)."""
+        return bool(self.argument.is_number and self.argument.is_positive)
+
     @abstractmethod
     def is_in(self, body: Expr) -> bool:
         """Whether a body is no number there, too."""
@@ -200,6 +205,11 @@ class _Place(ABC):
 
 class _End(_Place):
     """Where the argument is negative."""
+
+    @property
+    def is_nowhere(self) -> bool:
+        """1 + y with y = sign(x)² − 1 is a square."""
+        return seen_nonnegative(self.argument)
 
     def is_in(self, body: Expr) -> bool:
         return _sign_of(self.argument) in {_sign_of(_bare(v)) for _, v in real_where(body)}
