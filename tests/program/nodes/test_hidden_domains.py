@@ -266,3 +266,30 @@ def test_a_domain_that_no_argument_leaves_is_not_lost():
 
     with pytest.raises((tp.ProgramError, tp.NoLimitError)):
         tp.derive(tp.program(lost))
+
+
+def wave(u):
+    return tp.abs(u * tp.exp(-(u**2) / 2))
+
+
+def test_moduli_of_functions_of_a_logarithm_are_real():
+    """SymPy writes |u e^(−u²/2)| with real parts of u, as log s of any s may be complex: that was no legal program."""
+
+    @tp.program
+    def subject(x: tp.Vector, y: tp.Vector):
+        u = tp.log(tp.avg(x**2) + 1) + y
+        return tp.avg(wave(u))
+
+    grid = np.linspace(-12, 12, 200_001)
+    u = np.log(2) + grid
+    exact = np.sum(abs(u) * np.exp(-(u**2) / 2 - grid**2 / 2)) * (grid[1] - grid[0]) / np.sqrt(2 * np.pi)
+    assert tp.derive(subject).evaluate()["return"].value == pytest.approx(exact, rel=1e-7)
+    assert subject.run(n=10**5, seed=1)["return"] == pytest.approx(exact, rel=0.02)
+
+    @tp.program
+    def unreal(x: tp.Vector, y: tp.Vector):
+        u = tp.log(x) + y
+        return tp.avg(wave(u))
+
+    with pytest.raises(tp.NoLimitError, match="not real with positive probability"):
+        tp.derive(unreal)

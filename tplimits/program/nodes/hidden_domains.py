@@ -58,6 +58,11 @@ class HiddenDomains:
         """
         for user in sorted(roots):
             parts = self._parts(user, apart)
+            partial = [p for p in parts if holds(self.body(p), *PARTIAL)]
+            # SymPy takes a logarithm for complex where it writes |u eᵘ| as |u| e^(Re u): by a name it is a real number
+            if partial and found(resolved(self.body(user)), sympy.re, sympy.im, sympy.arg):
+                yield user, max(partial)
+                continue
             for part in sorted({user, *parts}):
                 for place in self._places(part):
                     place = place.of(_bare(resolved(place.argument)))
