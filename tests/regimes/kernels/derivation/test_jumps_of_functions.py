@@ -173,3 +173,32 @@ def test_jumps_of_functions_of_a_vector_with_a_mean(sharp, plain, wrong):
 def test_jumps_where_the_function_is_not_zero_have_no_tangent_kernel(crossing):
     with pytest.raises(tp.NoLimitError, match="derivatives of two jumps"):
         of_shifted(crossing).evaluate(np.ones((1, 2))).ntk  # noqa: B018
+
+
+TILTED = tp.init(mean=0.3, std=1)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_branches_that_meet_at_weights_with_a_mean(named):
+    """The mean of Σ U ξ is one number wherever the sum stands: each copy had its own, and where() a delta at 0."""
+
+    @tp.network
+    def net(ξ: tp.Input["token", "d"], v: tp.Vector, U: tp.Vector["d"] = TILTED):
+        def fresh():
+            return tp.sum(U * ξ, over="d")
+
+        y = fresh()
+        x, z = (y, y) if named else (fresh(), fresh())
+        return v * tp.mean(tp.where(y, x, tp.tanh(z)), over="token")
+
+    ξ = np.array([[[0.6, 0.8], [1.0, -0.2]], [[0.5, -0.1], [0.3, 0.4]]])
+    found = tp.derive(net.bind(token=2), tp.Kernels()).evaluate(ξ)
+    weights = 0.3 + np.random.default_rng(0).standard_normal((2_000_000, 2))
+    h = np.einsum("nd,itd->nit", weights, ξ)
+    value = np.where(h > 0, h, np.tanh(h)).mean(axis=2)
+    slope = np.where(h > 0, 1, 1 - np.tanh(h) ** 2)[..., None] * ξ / 2
+    gradient = slope.sum(axis=2)
+    nngp = value.T @ value / len(h)
+    np.testing.assert_allclose(found.nngp, nngp, atol=5e-3)
+    np.testing.assert_allclose(found.ntk, nngp + np.einsum("nid,njd->ij", gradient, gradient) / len(h), atol=8e-3)
+    assert np.max(abs(found.ntk - nngp)) > 0.1

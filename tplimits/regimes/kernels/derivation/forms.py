@@ -107,6 +107,7 @@ class Forms:
     def parameter(self, value: Expr) -> Expr:
         if value.is_number and not value.has(Slot):
             return value
+        value = canonical_bound_axes(value)  # the mean of Σ U ξ is one number, however often the sum is written
         for p, known in self.parameters.items():
             if known == value:
                 return p
