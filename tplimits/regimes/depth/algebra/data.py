@@ -12,7 +12,7 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.numbers.in_digits import value
-from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, axis_symbol, free_axes, size_symbol
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, Lookup, axis_symbol, free_axes, size_symbol
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import ScalarNonlin
@@ -82,7 +82,7 @@ class Data:
         known = {s: (float(self.size(a)), 0.0) for s, a in sizes.items() if s in expr.free_symbols}
         for part in outermost(expr):
             if isinstance(part, ArrayEntry):
-                value_ = self.program.arrays[part.array].values[tuple(at[i] for i in part.indices)]
+                value_ = self._entry(part, at)
                 known[part] = value_, abs(value_) * float(_ROUNDED)
             elif isinstance(part, Entry):
                 known[part] = self._in_doubles(*self._inside(part, at))
@@ -104,7 +104,19 @@ class Data:
         """The body behind an entry, and where it stands."""
         s = self.program[entry.source]
         assert isinstance(s, ScalarNonlin)
-        return s.body, {axis_symbol(a): at[i] for a, i in zip(s.axes, entry.indices, strict=True)}
+        return s.body, {axis_symbol(a): self._place(i, at) for a, i in zip(s.axes, entry.indices, strict=True)}
+
+    def _entry(self, part: ArrayEntry, at: Mapping[Symbol, Any]) -> Any:
+        """Entries of a constant array, 0 where a table says that there is none."""
+        places = [self._place(i, at) for i in part.indices]
+        missing = sum((p < 0 for p in places), numpy.zeros((), dtype=bool))
+        return numpy.where(missing, 0.0, self.program.arrays[part.array].values[tuple(places)])
+
+    def _place(self, index: Expr, at: Mapping[Symbol, Any]) -> Any:
+        """Where an index stands: a running one, a number as of `sel`, or what a table says of another."""
+        if isinstance(index, Lookup):
+            return self.program.tables[index.table].values[tuple(self._place(i, at) for i in index.indices)]
+        return at[index] if index in at else numpy.asarray(int(index))
 
     def size(self, axis: str) -> int:
         """How many values an axis of an array has."""
@@ -116,9 +128,7 @@ class Data:
     def _value(self, expr: Expr, at: dict[Symbol, int]) -> tuple[Any, Any]:
         """A value and what it may be off by."""
         if isinstance(expr, ArrayEntry):
-            return _written(
-                sympy.Rational(float(self.program.arrays[expr.array].values[tuple(at[i] for i in expr.indices)]))
-            )
+            return _written(sympy.Rational(float(self._entry(expr, at))))
         if isinstance(expr, Entry):
             return self._value(*self._inside(expr, at))
         if isinstance(expr, AxisSum):
