@@ -137,20 +137,8 @@ def contracted(
     more: Mapping[str, Array] = MappingProxyType({}),
 ) -> Array:
     """The same without a look at how large the numbers are; `more` are tensors by their labels."""
-    found = _at_tokens(form, V, values, arrays, _FREE[:free], more)
+    found = _with_sizes(form, V, values, arrays, _FREE[:free], more)[0]
     return numpy.broadcast_to(found, (*V.shape[:-2], *V.shape[-1:] * free)).copy()
-
-
-def _at_tokens(
-    form: Form,
-    V: Array,
-    values: Mapping[Expr, float],
-    arrays: Mapping[str, Array],
-    tokens: tuple[int, ...],
-    more: Mapping[str, Array] = MappingProxyType({}),
-) -> Array:
-    """A form with some indices left as dimensions, of size 1 where nothing depends on them."""
-    return _with_sizes(form, V, values, arrays, tokens, more)[0]
 
 
 def _with_sizes(
@@ -161,7 +149,7 @@ def _with_sizes(
     tokens: tuple[int, ...],
     more: Mapping[str, Array] = MappingProxyType({}),
 ) -> tuple[Array, Array]:
-    """The same, and the largest of its terms."""
+    """A form with some indices left as dimensions, of size 1 where nothing depends on them, and its largest term."""
     m, free = V.shape[-1], len(tokens)
     total = size = numpy.zeros((*V.shape[:-2], *(1,) * free))
     known = {"V": V, **_kernels(V), **arrays, **more}
@@ -198,7 +186,7 @@ def gaussian_mean(label: str, V: Array, values: Mapping[Expr, float], arrays: Ma
     definition = definition_of(label)
     assert definition is not None
     tokens = tuple(LOCAL + i for i in range(definition.rank))
-    found = (_at_tokens(Form(dict(terms)), V, values, arrays, tokens) for terms in definition.covariances)
+    found = (_with_sizes(Form(dict(terms)), V, values, arrays, tokens)[0] for terms in definition.covariances)
     # a covariance that has no term with a token in it came back with size 1 there
     laws = list(numpy.broadcast_arrays(*found))
     if isinstance(definition, Deviation):
