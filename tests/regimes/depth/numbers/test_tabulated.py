@@ -29,6 +29,12 @@ def tables():
     return tabulated.tables(moment(sympy.tanh(Y) * sympy.atan(Z), (Y, Z)), "take another way")
 
 
+def test_variances_that_rounding_left_below_zero_are_zero(tables):
+    """E tanh(0) arctan(u′) = 0: a path with a token at 0 goes on."""
+    assert tabulated.pair(*tables, -1e-18, 0.0, 0.7) == 0.0
+    assert tabulated.pair(*tables, 0.7, 1e-12, -1e-18) == 0.0
+
+
 @pytest.mark.parametrize("c11", [0.03, 0.7, 1.3])
 @pytest.mark.parametrize("c22", [0.2, 1.0])
 @pytest.mark.parametrize("rho", [-1.0, -0.4, 0.0, 0.7, 1.0])

@@ -134,6 +134,7 @@ def pair(A: Any, B: Any, c11: float, c12: float, c22: float) -> float:
     # a path that ends in NaN is stopped: better than a value that is extrapolated
     if not (c11 <= highest(A) and c22 <= highest(B)):
         return math.nan
+    c11, c22 = max(c11, 0.0), max(c22, 0.0)  # a step may leave rounding below 0
     v, w = numpy.empty(_POINTS), numpy.empty(_POINTS)
     i, j = place(c11, v), place(c22, w)
     scale = math.sqrt(c11) * math.sqrt(c22)
