@@ -29,10 +29,14 @@ def tables():
     return tabulated.tables(moment(sympy.tanh(Y) * sympy.atan(Z), (Y, Z)), "take another way")
 
 
-def test_variances_that_rounding_left_below_zero_are_zero(tables):
-    """E tanh(0) arctan(u′) = 0: a path with a token at 0 goes on."""
-    assert tabulated.pair(*tables, -1e-18, 0.0, 0.7) == 0.0
-    assert tabulated.pair(*tables, 0.7, 1e-12, -1e-18) == 0.0
+def test_variances_that_rounding_left_below_zero_are_zero():
+    """E tanh|u| tanh|u′| at u = 0 is 0, and √c of a c below it no number: a path with a token at 0 goes on."""
+    head = sympy.tanh(sympy.Abs(Y))
+    A, B = tabulated.tables(moment(head * head.xreplace({Y: Z}), (Y, Z)), "take another way")
+    for c11, c22 in ((-1e-18, 0.7), (0.7, -1e-18), (-1e-18, -1e-18), (0.0, 0.7)):
+        assert tabulated.pair(A, B, c11, 0.0, c22) == 0.0
+    (one,) = tabulated.tables(moment(head, (Y,)), "take another way")
+    assert tabulated.single(one, -1e-18) == 0.0
 
 
 @pytest.mark.parametrize("c11", [0.03, 0.7, 1.3])

@@ -125,7 +125,7 @@ def fading(A: Any, column: int, c: float) -> float:
     # half of a whole number but for what is smaller by c: kinks and smooth functions have no others
     if abs(2.0 * power - round(2.0 * power)) < _WHOLE:
         power = round(2.0 * power) / 2.0
-    return (c / LOWEST) ** power
+    return (max(c, 0.0) / LOWEST) ** power  # a step may leave rounding below 0
 
 
 @njit(nogil=True, error_model="numpy")
@@ -134,7 +134,6 @@ def pair(A: Any, B: Any, c11: float, c12: float, c22: float) -> float:
     # a path that ends in NaN is stopped: better than a value that is extrapolated
     if not (c11 <= highest(A) and c22 <= highest(B)):
         return math.nan
-    c11, c22 = max(c11, 0.0), max(c22, 0.0)  # a step may leave rounding below 0
     v, w = numpy.empty(_POINTS), numpy.empty(_POINTS)
     i, j = place(c11, v), place(c22, w)
     scale = math.sqrt(c11) * math.sqrt(c22)
