@@ -99,11 +99,14 @@ class Jet:
         return not self.slopes and self.shift is None
 
     def is_near_zero(self, tolerance: float) -> bool:
-        """Whether a scalar is within errors of 0 beside what averages move it by: 1e-31 ⟨x²⟩ is small, and not zero."""
+        """Whether a scalar is within errors of 0 beside what averages move it by.
+
+        1e-31 ⟨x²⟩ is small, and not zero; 1000 (s − 1) of an s → 1 is off 0 by a thousand times the error of s.
+        """
         if self.value.dims:
             return False
         moved = max((stack.size for _, stack in self.slopes.stacks), default=1.0)
-        return abs(float(self.value.values)) < tolerance * min(1.0, moved or 1.0)
+        return abs(float(self.value.values)) < tolerance * (moved or 1.0)
 
     def through(self, image: Callable[[Field], Field]) -> Jet:
         """Its image under a linear map."""

@@ -12,6 +12,7 @@ name, so that several formulas of the same arguments share their roots and angle
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -102,6 +103,8 @@ def is_number(text: str) -> bool:
 
 def number(value: float) -> str:
     """A number as text, in parentheses when it is negative."""
+    if value == math.inf:  # its own text is a name; what comes of it is asked for again in many digits
+        return "1e999"
     return repr(float(value)) if value >= 0 else f"({float(value)!r})"
 
 
