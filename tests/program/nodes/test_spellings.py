@@ -8,6 +8,7 @@ import sympy
 from scipy import integrate, stats
 
 import tplimits as tp
+from tplimits.program.nodes.functions import step
 from tplimits.program.nodes.spellings import in_heads
 
 
@@ -179,3 +180,12 @@ def test_sums_that_are_no_squares_stay(sum_):
     x, y = sympy.symbols("x y", real=True)
     assert in_heads(sympy.sqrt(sum_(x, y))) == sympy.sqrt(sum_(x, y))
     assert in_heads(sympy.log(2 * x - x**2 - 1)) == sympy.log(2 * x - x**2 - 1)
+
+
+def test_odd_powers_have_the_sign_of_their_base():
+    """Even ones do not: sign(x⁴) is 1, and a factor of even power is 0 where its base is."""
+    x, y = sympy.symbols("x y", real=True)
+    assert in_heads(sympy.sign(x**3)) == sympy.sign(x)
+    assert in_heads(step(x**5 * y)) == step(x * y)
+    for other in (sympy.sign(x**4, evaluate=False), step(x**2 * y), step(1 / x)):
+        assert in_heads(other) == other

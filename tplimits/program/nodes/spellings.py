@@ -1,6 +1,6 @@
 """One spelling for functions that have a head of their own: what is asked of the head is then known of all of them.
 
-    max(u, 0) = relu(u),  relu(u) + relu(−u) = |u|,  step(u) − step(−u) = sign(u),
+    max(u, 0) = relu(u),  relu(u) + relu(−u) = |u|,  step(u) − step(−u) = sign(u),  sign(u³) = sign(u),
     1/(1 + e⁻ᵘ) = σ(u),   log(1 + eᵘ) = softplus(u),   u (1 + erf(u/√2))/2 = gelu(u),
     √(u² − 2u v + v²) = |u − v|,   log(u² − 2u v + v²) = 2 log|u − v|
 
@@ -21,7 +21,7 @@ from tplimits.program.nodes.functions import gelu, maximum, relu, sigmoid, softp
 from tplimits.program.parts import found, heads, holds, rebuilt, remembered, symbols
 
 #: an expression without any of these, and without a square, has no other spelling
-_SPELLED = frozenset({maximum, relu, step, sympy.exp, sympy.erf})
+_SPELLED = frozenset({maximum, relu, step, sympy.sign, sympy.exp, sympy.erf})
 #: terms of squares
 _MOST = 45
 
@@ -72,6 +72,12 @@ def _in_heads(expr: Expr) -> Expr:
 
 def _larger(expr: Expr) -> Expr:
     return relu(sympy.Add(*expr.args)) if S.Zero in expr.args else expr
+
+
+def _side(expr: Expr) -> Expr:
+    """A jump with first powers in the place of odd ones: they have one sign, and y³ has no slope to cross 0 by."""
+    powers = [f.as_base_exp() for f in sympy.Mul.make_args(expr.args[0])]
+    return expr.func(sympy.Mul(*(b if k.is_Integer and k.is_odd and k > 0 else b**k for b, k in powers)))
 
 
 def _raised(expr: Expr) -> Expr:
@@ -168,6 +174,7 @@ def _paired(expr: Expr, head: type, parity: int, one: Callable[[Expr], Expr | No
 
 _RULES: tuple[tuple[tuple[type, ...], Callable[[Expr], Expr]], ...] = (
     ((maximum,), _larger),
+    ((step, sympy.sign), _side),
     ((sympy.Pow,), _raised),
     ((sympy.log,), _logarithm),
     ((sympy.Mul,), _product),

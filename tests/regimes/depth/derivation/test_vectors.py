@@ -113,10 +113,74 @@ def test_backpropagation_reaches_them():
     np.testing.assert_allclose(found["b", 0], 0.64 * (g.sum(axis=1) ** 2).sum(axis=-1) / 6, rtol=1e-12)
 
 
-def test_what_is_no_centred_gaussian_is_refused_by_name():
+def test_what_is_no_gaussian_is_refused_by_name():
+    @tp.block
+    def flat(x: tp.State["token"], W: tp.Matrix, b: tp.Vector = tp.init(shape="uniform")):
+        return x + (W @ x + b) / tp.sqrt(tp.n)
+
+    with pytest.raises(tp.NoLimitError, match="Gaussian ones of mean zero are covered"):
+        tp.derive(flat, PROPORTIONAL)
+
+
+def test_a_mean_that_is_added_to_the_state_leaves_it_no_function_of_the_covariance():
     @tp.block
     def tilted(x: tp.State["token"], W: tp.Matrix, b: tp.Vector = 1):
         return x + (W @ x + b) / tp.sqrt(tp.n)
 
-    with pytest.raises(tp.NoLimitError, match="Gaussian ones of mean zero are covered"):
+    with pytest.raises(tp.NoLimitError, match="sums over the neurons of the state, so that V is not Markov"):
         tp.derive(tilted, PROPORTIONAL)
+
+
+OFF_CENTRE = tp.init(mean=0.7, std=2)
+
+
+@tp.block
+def off_centre(x: tp.State["token"], U: tp.Matrix, W: tp.Matrix, b: tp.Vector = OFF_CENTRE, *, g):
+    return x + g / tp.sqrt(tp.n) * (U @ tp.tanh(W @ x + b))
+
+
+def test_a_bias_with_a_mean_is_one_around_it():
+    """g² E tanh(u + b) tanh(u′ + b) by quadrature of (u + 2 g, u′ + 2 g), of covariance V + 4, around (.7, .7)."""
+    found = tp.derive(off_centre, PROPORTIONAL).drift_at(V, g=0.8)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    root = np.linalg.cholesky(V[:2, :2] + 4)
+    z = np.stack(np.meshgrid(nodes, nodes, indexing="ij"))
+
+    def mean(around):
+        u = np.tanh(np.einsum("ab,bij->aij", root, z) + around)
+        return 0.64 * np.einsum("aij,bij,i,j->ab", u, u, weights, weights) / weights.sum() ** 2
+
+    np.testing.assert_allclose(found[:2, :2], mean(0.7), rtol=1e-4)
+    assert np.abs(found[:2, :2] / mean(0.0) - 1).max() > 0.02
+
+
+@pytest.mark.parametrize(
+    ("spelled", "plain"),
+    [
+        (lambda h: h / tp.abs(h) * h, tp.abs),
+        (lambda h: h * h / tp.sqrt(h**2 + 4 * h**2), lambda h: tp.abs(h) / 5**0.5),
+        (lambda h: h / tp.abs(h), tp.sign),
+    ],
+    ids=["u²/|u|", "u²/√(5 u²)", "u/|u|"],
+)
+def test_a_sign_is_its_own_inverse(spelled, plain):
+    def block(f):
+        @tp.block
+        def layer(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix):
+            return x + (U @ f(W @ x)) / tp.sqrt(tp.n)
+
+        return tp.derive(layer, PROPORTIONAL)
+
+    found = block(spelled).drift_at(V)
+    np.testing.assert_allclose(found, block(plain).drift_at(V), rtol=1e-12)
+    assert np.abs(found - block(tp.relu).drift_at(V)).max() > 0.1
+
+
+def test_what_has_a_pole_is_no_sign():
+    @tp.block
+    def layer(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix):
+        h = W @ x
+        return x + (U @ (h / tp.abs(h) ** 2)) / tp.sqrt(tp.n)
+
+    with pytest.raises(tp.NoLimitError):
+        tp.derive(layer, PROPORTIONAL)

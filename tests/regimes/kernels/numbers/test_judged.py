@@ -111,6 +111,11 @@ def test_means_that_no_data_moves_have_numbers():
 def test_what_leaves_the_range_of_doubles_is_refused():
     with pytest.raises(tp.EvaluationError, match="not a finite number"):
         limit(lambda x, y, W: tp.exp(40 * x)).evaluate([[0.6, 0.8]])
+    # a constant of the recursion, whose square stands in it
+    with pytest.raises(tp.EvaluationError, match="not a finite number"):
+        limit(lambda x, y, W: x * tp.avg(tp.exp(40 * y))).evaluate([[0.6, 0.8]])
+    number = limit(lambda x, y, W: x * tp.avg(tp.exp(4 * y))).evaluate([[0.6, 0.8]]).nngp
+    assert number == pytest.approx(np.exp(16), rel=1e-12)
 
 
 def test_members_of_an_infinite_family_that_no_data_moves_are_independent():

@@ -96,7 +96,8 @@ def components(
 def _in_powers(function: Expr, limit: int, mean: MeanSeries | None) -> tuple[Expr, int | None]:
     """A function as a polynomial in u and its sign, and the order in ε up to which it is known."""
     body = signed(function)
-    polynomial = sympy.expand(body)
+    # 1/sgn(u) is sgn(u): of u²/|u| as of u sgn(u) nothing is divided by
+    polynomial = sympy.expand(sympy.expand(body).replace(1 / SIGN, SIGN))
     cut = None
     # ε inside of a smooth function, s·tanh(u/s): its Taylor series in ε is a polynomial in u, order by order
     if not _polynomial(polynomial):

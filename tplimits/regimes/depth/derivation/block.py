@@ -17,6 +17,7 @@ from sympy import Expr, S
 from tplimits.errors import NoLimitError
 from tplimits.law.kets import Step
 from tplimits.program.nodes.kinds import Avg, InitialMatrix
+from tplimits.program.nodes.centred import with_centred_vectors
 from tplimits.program.nodes.members import members_apart
 from tplimits.regimes.depth.algebra.arrays import merged
 from tplimits.regimes.depth.algebra.forms import Form, Orders, collected
@@ -82,7 +83,7 @@ def derive_block(
 
 def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool, sequences: bool, weighed: bool) -> BlockLimit:
     # responses are those of the families that the program has
-    program = program if sequences else _members_apart(program)
+    program = with_centred_vectors(program if sequences else _members_apart(program))
     taken, first = AS_WRITTEN, None
     if weighed:
         taken = Taken(frozenset(p for p, s in enumerate(program) if isinstance(s, InitialMatrix)))

@@ -140,8 +140,9 @@ def signs():
     return 2 / np.pi * np.arcsin(np.clip(np.einsum("ad,vk->avdk", ρ, ρ), -1, 1))
 
 
-def test_signs_enter_the_drift_by_pairs_and_the_noise():
-    sde = derived(bent.attention(lambda Y: tp.sign(Y) / root()))
+@pytest.mark.parametrize("sign", [tp.sign, lambda Y: tp.sign(Y**3)], ids=["of logits", "of cubes"])
+def test_signs_enter_the_drift_by_pairs_and_the_noise(sign):
+    sde = derived(bent.attention(lambda Y: sign(Y) / root()))
     np.testing.assert_allclose(sde.drift_at(V, **GIVEN), γ2 * np.einsum("avbk,vk->ab", signs(), V), rtol=1e-12)
     more = γ2**2 * np.einsum("avdk,vb,kw->abdw", signs(), V, V)
     more = more + np.einsum("abdw->badw", more)
