@@ -115,7 +115,7 @@ def test_backpropagation_reaches_them():
 
 def test_what_is_no_gaussian_is_refused_by_name():
     @tp.block
-    def flat(x: tp.State["token"], W: tp.Matrix, b: tp.Vector = tp.init(shape="uniform")):
+    def flat(x: tp.State["token"], W: tp.Matrix, b: tp.Vector.uniform(-1, 1)):
         return x + (W @ x + b) / tp.sqrt(tp.n)
 
     with pytest.raises(tp.NoLimitError, match="Gaussian ones of mean zero are covered"):

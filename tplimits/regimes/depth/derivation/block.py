@@ -16,8 +16,8 @@ from sympy import Expr, S
 
 from tplimits.errors import NoLimitError
 from tplimits.law.kets import Step
-from tplimits.program.nodes.kinds import Avg, InitialMatrix
 from tplimits.program.nodes.centred import with_centred_vectors
+from tplimits.program.nodes.kinds import Avg, InitialMatrix
 from tplimits.program.nodes.members import members_apart
 from tplimits.regimes.depth.algebra.arrays import merged
 from tplimits.regimes.depth.algebra.forms import Form, Orders, collected
