@@ -151,3 +151,28 @@ def test_heads_as_many_as_tokens():
     drift, noise = expected(V, MIXTURE, full)
     assert np.abs(sde.drift_at(V, γ=γ, τ0=τ0) - drift).max() < 1e-12
     assert np.abs(sde.diffusion_at(V, γ=γ, τ0=τ0) - noise).max() < 1e-12
+
+
+@pytest.mark.parametrize("tokens", [2, 5])
+def test_the_largest_logits_are_those_of_the_steepest_head(tokens):
+    """max s_h √(V_αα V_ββ)/(τ0 √n), whatever the number of tokens beside that of heads; slopes are sizes of no logit."""
+    V = np.diag([4.0] + [1.0] * (tokens - 1))
+    found = tp.derive(heads(scaled), tp.Proportional()).spread_at(V, n=100, γ=γ, τ0=τ0)
+    (spread,) = [s for key, s in found.items() if "exp" in key]
+    assert spread == pytest.approx(SLOPES.max() * 4 / (10 * τ0)) and spread.shape == ()
+
+
+def test_spreads_under_slopes_of_heads():
+    sde = tp.derive(heads(lambda Y: Y, slopes), tp.Proportional())
+    V = published.random_covariance(TOKENS, 2)
+    found = sde.spread_at(V, n=100, γ=γ, τ0=τ0)
+    (spread,) = [s for key, s in found.items() if "exp" in key]
+    assert spread == pytest.approx(np.diag(V).max() / (10 * τ0))
+    # a sum of exponentials over its mean, p = softmax(slopes): n times the variance is V_αα (p V pᵀ)_αα/τ0²
+    p = [np.exp(s * DISTANCE + CAUSAL) for s in SLOPES]
+    p = [e / e.sum(axis=1, keepdims=True) for e in p]
+    (spread,) = [s for key, s in found.items() if "power -1" in key]
+    wanted = np.sqrt(max((np.diag(V) * np.diag(q @ V @ q.T)).max() for q in p)) / (10 * τ0)
+    assert spread == pytest.approx(wanted, rel=1e-9)
+    with pytest.raises(tp.EvaluationError, match="V is for 2 tokens"):
+        sde.spread_at(np.eye(2), n=100, γ=γ, τ0=τ0)

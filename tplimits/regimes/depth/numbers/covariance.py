@@ -141,16 +141,22 @@ def contracted(
     return numpy.broadcast_to(found, (*V.shape[:-2], *V.shape[-1:] * free)).copy()
 
 
+def at_members(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, Array], free: int) -> Array:
+    """The same, of size 1 along what nothing depends on: a free index that arrays alone hold may count heads."""
+    return _with_sizes(form, V, values, arrays, _FREE[:free], free_are_tokens=False)[0]
+
+
 def _with_sizes(
     form: Form,
     V: Array,
     values: Mapping[Expr, float],
     arrays: Mapping[str, Array],
-    tokens: tuple[int, ...],
+    indices: tuple[int, ...],
     more: Mapping[str, Array] = MappingProxyType({}),
+    free_are_tokens: bool = True,
 ) -> tuple[Array, Array]:
     """A form with some indices left as dimensions, of size 1 where nothing depends on them, and its largest term."""
-    m, free = V.shape[-1], len(tokens)
+    m, free = V.shape[-1], len(indices)
     total = size = numpy.zeros((*V.shape[:-2], *(1,) * free))
     known = {"V": V, **_kernels(V), **arrays, **more}
     for factors, number in zip(form.terms, numbers(form, values), strict=True):
@@ -158,13 +164,13 @@ def _with_sizes(
             if label[0] in ARRAYS:
                 sizes = zip(arrays[label].shape, held, strict=True)
                 # einsum would say as much, but of letters that the caller has never seen
-                other = next((s for s, i in sizes if _is_token(i, factors) and s != m), None)
+                other = next((s for s, i in sizes if _is_token(i, factors, free_are_tokens) and s != m), None)
                 if other is not None:
                     raise EvaluationError(f"V is for {m} tokens, the constant arrays for {other}.")
             # kept for the other terms: a Gaussian mean stands in many
             elif label not in known:
                 known[label] = gaussian_mean(label, V, values, arrays)
-        term = number * at_indices(factors, known.__getitem__, tokens, optimize=len(factors) > 2)
+        term = number * at_indices(factors, known.__getitem__, indices, optimize=len(factors) > 2)
         total, size = total + term, numpy.maximum(size, abs(term))
     return total, size
 
@@ -174,9 +180,9 @@ def _largest(values: Array, free: int) -> Array:
     return numpy.abs(values).max(axis=tuple(range(-free, 0)), initial=0.0)
 
 
-def _is_token(index: int, factors: Factors) -> bool:
-    """Whether an index runs over tokens; one of a definition does where a covariance has it too."""
-    if not LOCAL <= index < OPEN:
+def _is_token(index: int, factors: Factors, free: bool) -> bool:
+    """Whether an index runs over tokens, as `free` ones may by themselves; others do where a covariance has them too."""
+    if not LOCAL <= index < OPEN and (free or index >= 0):
         return index < SPAN
     return any(label[0] not in ARRAYS and index in at for label, at, _ in factors)
 

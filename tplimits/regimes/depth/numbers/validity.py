@@ -33,14 +33,14 @@ def spreads(limit: BlockLimit, V: Array, values: Mapping[Symbol, float]) -> dict
     """√n times the standard deviation of each argument that was expanded, the largest over tokens, at (…, m, m)."""
     found = {}
     for name, form in limit.expanded.items():
-        variance = covariance.contracted(form, V, values, limit.arrays, _tokens(form))
+        variance = covariance.at_members(form, V, values, limit.arrays, _free(form))
         axes = tuple(range(V.ndim - 2, variance.ndim))
         found[name] = numpy.sqrt(numpy.maximum(variance, 0.0).max(axis=axes))
     return found
 
 
-def _tokens(form: Form) -> int:
-    """How many tokens of a form are free."""
+def _free(form: Form) -> int:
+    """How many indices of a form are free: tokens, and heads where it differs by them."""
     return max((5 + i for factors in form.terms for f in factors for i in f[1] if i < 0), default=0)
 
 
@@ -54,11 +54,10 @@ def insist_on_chance(limit: BlockLimit, V: Array, values: Mapping[Symbol, float]
         small = asked == "diffusion_at" and (not limit.diffusion or (order is not None and order >= MOST))
         if small or (order is None and asked != "tangents"):
             continue
-        tokens = _tokens(form)
-        variance = covariance.contracted(form, V, values, limit.arrays, tokens)
+        variance = covariance.at_members(form, V, values, limit.arrays, _free(form))
         # what the terms come to if none cancels: equal tokens leave rounding alone
         size = Form({f: sympy.Abs(c) for f, c in form.terms.items()})
-        zero = variance <= _ROUNDING * covariance.contracted(size, abs(V), values, arrays, tokens)
+        zero = variance <= _ROUNDING * covariance.at_members(size, abs(V), values, arrays, _free(form))
         if not zero.any():
             continue
         place = numpy.argwhere(zero)[0].tolist()
