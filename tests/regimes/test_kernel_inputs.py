@@ -204,3 +204,23 @@ def test_what_the_width_or_a_zero_makes_infinite_names_the_inputs():
 
     with pytest.raises(tp.EvaluationError, match="the NNGP of inputs 0 and 4 is not a finite number"):
         tp.derive(ratio, tp.Kernels()).evaluate(np.concatenate([X, 0 * X[:1]]))
+
+
+def test_a_zero_input_that_something_divides_by_is_named():
+    """Of one without such a part kernels are 0, as outputs of networks are."""
+
+    def kernels(f):
+        @tp.network
+        def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+            return v * f(tp.sum(U * ξ, over="d"), W)
+
+        return tp.derive(network, tp.Kernels(train=("v",)))
+
+    X = [[1.0, 0.5], [0.0, 0.0]]
+    for f in (lambda x, W: W.T @ tp.sign(W @ x), lambda x, W: x / tp.sqrt(tp.avg(x**2))):
+        with pytest.raises(tp.EvaluationError, match="divides by the size of input 1, which is zero"):
+            kernels(f).evaluate(X)
+    found = kernels(lambda x, W: tp.sign(W @ x)).evaluate(X).nngp
+    assert found == pytest.approx(np.array([[1.0, 0.0], [0.0, 0.0]]))
+    with pytest.raises(tp.EvaluationError, match="leaves the range of double precision"):
+        kernels(lambda x, W: tp.exp(W @ x)).evaluate([[1.0, 0.5], [40.0, 0.0]])

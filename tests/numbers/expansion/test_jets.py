@@ -75,3 +75,6 @@ def test_scalars_near_zero_beside_what_moves_them():
     assert not Jet(constant(1e-9), small).is_near_zero(1e-6)
     assert Jet(constant(1e-15), small).is_near_zero(1e-6)
     assert not Jet(field(1), small).is_near_zero(1e6), "no scalar"
+    large = Slopes.of({0: constant(1e3)})
+    assert Jet(constant(1e-4), large).is_near_zero(1e-6), "a thousand times what is off by 1e-7"
+    assert not Jet(constant(2e-3), large).is_near_zero(1e-6)

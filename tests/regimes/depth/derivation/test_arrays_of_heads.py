@@ -155,7 +155,7 @@ def test_heads_as_many_as_tokens():
 
 @pytest.mark.parametrize("tokens", [2, 5])
 def test_the_largest_logits_are_those_of_the_steepest_head(tokens):
-    """max s_h √(V_αα V_ββ)/(τ0 √n), whatever the number of tokens beside that of heads; slopes are sizes of no logit."""
+    """max s_h √(V_αα V_ββ)/(τ0 √n), whatever the number of tokens beside that of heads."""
     V = np.diag([4.0] + [1.0] * (tokens - 1))
     found = tp.derive(heads(scaled), tp.Proportional()).spread_at(V, n=100, γ=γ, τ0=τ0)
     (spread,) = [s for key, s in found.items() if "exp" in key]

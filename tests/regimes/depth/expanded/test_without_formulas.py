@@ -105,3 +105,23 @@ def test_what_has_no_numbers_either():
     ):
         with pytest.raises(tp.NoLimitError, match=reason):
             block(function)
+
+
+@pytest.mark.parametrize("scale", [1, 1000, 1e6])
+@pytest.mark.parametrize("jump", [tp.step, lambda y: tp.where(y, 1, 3)], ids=["step", "where"])
+def test_a_scalar_at_its_jump_is_there_at_every_scale(jump, scale):
+    """r = ⟨h|tanh h⟩/⟨1|1 − tanh² h⟩ tends to 1: networks take either side, however much r − 1 is multiplied by."""
+
+    def block(shift):
+        @tp.block
+        def layer(X: tp.State["token"], W: tp.Matrix, U: tp.Matrix, x: tp.Vector):
+            h = U @ x
+            r = tp.avg(h * tp.tanh(h)) / tp.avg(1 - tp.tanh(h) ** 2)
+            return X + jump(scale * (r - shift)) / tp.sqrt(tp.n) * (W @ X)
+
+        return tp.derive(layer, tp.Proportional())
+
+    with pytest.raises(tp.NoLimitError):
+        block(1)
+    assert block(0.5).drift_at([[1.0]]) == pytest.approx(1.0)
+    assert block(1.5).drift_at([[1.0]]) == pytest.approx(float(jump(-1.0) ** 2))

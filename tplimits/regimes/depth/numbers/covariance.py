@@ -181,7 +181,7 @@ def _largest(values: Array, free: int) -> Array:
 
 
 def _is_token(index: int, factors: Factors, free: bool) -> bool:
-    """Whether an index runs over tokens, as `free` ones may by themselves; others do where a covariance has them too."""
+    """Whether an index runs over tokens, as `free` ones may by themselves, others where a covariance has them too."""
     if not LOCAL <= index < OPEN and (free or index >= 0):
         return index < SPAN
     return any(label[0] not in ARRAYS and index in at for label, at, _ in factors)

@@ -265,12 +265,24 @@ def refuse_infinite(
     """Refuse kernels that are not finite; `row` and `column` are where the arrays begin."""
     for name, array in zip(kernels, values, strict=True):
         if not numpy.isfinite(array).all():
-            i, j = numpy.argwhere(~numpy.isfinite(array))[0][:2]
+            i, j = numpy.argwhere(~numpy.isfinite(array))[0][:2] + numpy.array([row, column])
+            zeros = [k for side, k in ((asked.one, i), (asked.other, j)) if _is_zero(side, k)]
+            why = "leaves the range of double precision there, or divides by zero."
+            if zeros:
+                why = (
+                    f"divides by the size of input {zeros[0]}, which is zero: a norm does, and so does the mean slope "
+                    "of a jump whose argument is made by the matrix that it is multiplied by. Leave the input out, or "
+                    "add a bias."
+                )
             raise EvaluationError(
-                f"the {name.upper()} of inputs {i + row} and {j + column} is not a finite number: a kernel of "
-                f"`{asked.derivation.network.name}` leaves the range of double precision there, or divides by zero "
-                "(a layer norm of a zero input?)."
+                f"the {name.upper()} of inputs {i} and {j} is not a finite number: a kernel of "
+                f"`{asked.derivation.network.name}` {why}"
             )
+
+
+def _is_zero(inputs: Inputs, k: int) -> bool:
+    """Whether one of the inputs is zero in all its entries; indices are no numbers."""
+    return all(a.dtype.kind == "f" and not a[k].any() for a in inputs.arrays.values())
 
 
 def squares(rows: int, columns: int, mirrored: bool, step: int) -> Iterator[tuple[slice, slice]]:

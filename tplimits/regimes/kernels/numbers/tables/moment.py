@@ -60,7 +60,7 @@ def evaluated_moment(
     if not all(numpy.isfinite(a).all() for a in (*covariances, *values)):
         raise OutOfRangeError(
             f"a covariance in E[{integral.integrand}] is not a finite number: a kernel of an earlier layer leaves the "
-            "range of the arithmetic, or divides by zero (a layer norm of a zero input?)."
+            "range of the arithmetic, or divides by zero, as norms of a zero input do, and mean slopes of jumps."
         )
     value, error = _at_values(integral, covariances, values, constants)
     return value, float(numpy.max(error, initial=0.0))
