@@ -319,5 +319,9 @@ REFUSED = {
         "torch.func.vmap is in the graph; apply the function to the whole batch",
     ),
     "half precision": (Model(Half, X), "torch.autocast is in the graph"),
+    "roots of negative numbers": (
+        Model(between(lambda h: torch.relu(h) * torch.sqrt(h.mean(-1, keepdim=True) - 10)), X),
+        "the model itself returns nan",
+    ),
     "no width": (Model(lambda _: Sets(8), (noise(2, 5, 3),)), "make ignores its argument"),
 }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 import torch
 
-from tplimits.errors import EvaluationError
+from tplimits.errors import EvaluationError, ProgramError
 from tplimits.program.optimizers.linear import SGD
 from tplimits.program.parametrization.table import SP
 from tplimits.regimes.training.trainer.trainer import Trainer
@@ -249,6 +249,12 @@ def outputs_apart(net: TorchProgram, row: tuple[Any, ...]) -> float:
         every = tuple(dict.fromkeys((*readout, *shift)))
         total = _along(total, readout, every) + _along(found[ends[1].name], shift, every)
     truth = _in_program(net, y)[0]
+    if not numpy.isfinite(truth).all():
+        raise ProgramError(
+            f"the model itself returns {truth.flat[int(numpy.argmin(numpy.isfinite(truth)))]:.3g} at the example, with "
+            "random weights: a root or logarithm of what may be negative, a quotient by zero, or an overflow. There is "
+            "nothing to compare the program with; give the model a function that is finite."
+        )
     return _apart(numpy.asarray(total), truth)
 
 
