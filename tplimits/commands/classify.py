@@ -13,7 +13,7 @@ from tplimits.commands.output import writable, write_report
 from tplimits.errors import NoLimitError
 from tplimits.regimes.classification.classification import Classification
 from tplimits.regimes.classification.classification import classify as classified
-from tplimits.regimes.classification.report import power_of_n
+from tplimits.regimes.classification.report import about_start, power_of_n
 from tplimits.terminal import show
 from tplimits.torch.scaling.applying import positive
 
@@ -70,6 +70,8 @@ def _in_short(found: Classification, decay: float | None) -> list[str]:
     if found.breaks:
         more = len(found.breaks) - 1
         lines.append(f"  {found.breaks[0]}{f', and {more} more' if more else ''}")
+    # a regime counts powers of n, of what may have no limit at all
+    lines += [f"  {line}" for line in about_start(found.verdict)]
     script, whose = found.multipliers, "a training script sets, with n over the width that was tuned"
     if found.regime != "feature":
         try:

@@ -35,7 +35,7 @@ def text(verdict: StabilityVerdict, optimizer: Any) -> str:
     about = (
         *_about_kernels(verdict),
         *rest,
-        *_about_start(verdict),
+        *about_start(verdict),
         *_about_powers(verdict),
         *_about_falling(verdict),
         *_about_assumption(verdict),
@@ -70,7 +70,7 @@ def _about_kernels(verdict: StabilityVerdict) -> list[str]:
     return [f"feature kernels evolve if {verdict.evolves}"]
 
 
-def _about_start(verdict: StabilityVerdict) -> list[str]:
+def about_start(verdict: StabilityVerdict) -> list[str]:
     """Hypotheses that fail or are open before training, where nothing grows."""
     return [] if verdict.regime in ("unstable", "unfaithful") else verdict.at_start.lines()
 
