@@ -50,8 +50,10 @@ def _idle(program: Program) -> list[tuple[int, Expr]]:
     return [(p, s.body) for p, s in enumerate(program) if isinstance(s, Nonlin) and p not in read]
 
 
-def without_names(program: Program) -> Program:
+def without_names(program: Program, refused: str = "no reason was given.") -> Program:
     """The same program without maps that have an instruction for their names alone; others keep theirs.
+
+    `refused` says why it is wanted, where somebody asks for a value by a name that is gone.
 
     >>> import tplimits as tp
     >>> from tplimits.program.language.trace import program
@@ -83,6 +85,12 @@ def without_names(program: Program) -> Program:
             for at, s in enumerate(instructions)
         ),
         names={name: place[p] for name, p in program.names.items() if p in place},
+        written_out={
+            name: f"no limit of `{name}` is derived: `{program.name}` has one with `{name}` written out in what reads "
+            f"it, and none with its names: {refused}"
+            for name, p in program.names.items()
+            if p not in place
+        },
         returns=tuple(place[p] for p in program.returns),
         arguments=tuple(place[p] for p in program.arguments),
         inputs=tuple(place[p] for p in program.inputs),

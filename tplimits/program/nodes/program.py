@@ -96,9 +96,11 @@ class Program:
     functions: Mapping[str, tuple[Symbol, Expr]] = field(default_factory=dict, hash=False, compare=False)
     #: what its author says of it; files hold what is computed and leave it out
     docstring: str = field(default="", compare=False, repr=False)
+    #: why it has no values of names of its author: they are written out where they are read
+    written_out: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        for name in ("names", "constants", "sizes", "size_of", "functions"):
+        for name in ("names", "constants", "sizes", "size_of", "functions", "written_out"):
             object.__setattr__(self, name, FrozenDict(getattr(self, name)))
 
     def __len__(self) -> int:
@@ -141,6 +143,8 @@ class Program:
         if found is None and name.endswith("#1"):
             found = next((i for i, s in enumerate(self.instructions) if s.name == name[:-2]), None)
         if found is None:
+            if name in self.written_out:
+                raise ProgramError(self.written_out[name])
             near = difflib.get_close_matches(name, self.names, n=3, cutoff=0.4)
             known = ", ".join(near or list(self.names)[:12])
             raise ProgramError(f"program `{self.name}` has nothing named `{name}`; its names include {known}.")

@@ -111,7 +111,7 @@ def evaluate(
 
     refused = state.settle(partial(intervals.values, state.engine, constants=values))
     found = _Evaluation(program, state, values, method, by_particles, refused)
-    return all_finite(found.numbers(_chosen(observables, only)))
+    return all_finite(found.numbers(_chosen(program, observables, only)))
 
 
 def _settled(state: Derivation, chosen: Sequence[Observable], values: Mapping[Symbol, Expr]) -> dict[Key, float]:
@@ -156,7 +156,7 @@ def integrated(program: Program, ratios: Mapping[str, float], constants: Mapping
     return evaluate(program, state, returned, "quadrature", none, ratios, constants)
 
 
-def _chosen(observables: Sequence[Observable], only: Sequence[str] | None) -> list[Observable]:
+def _chosen(program: Program, observables: Sequence[Observable], only: Sequence[str] | None) -> list[Observable]:
     """The observables asked for."""
     if only is None:
         return list(observables)
@@ -164,7 +164,8 @@ def _chosen(observables: Sequence[Observable], only: Sequence[str] | None) -> li
     only = names_of("only", only, EvaluationError)
     for name in only:
         if name not in labels:
-            raise EvaluationError(f"only={shown(name)}: the labels are {', '.join(labels)}.")
+            others = f"the labels are {', '.join(labels)}."
+            raise EvaluationError(f"only={shown(name)}: {program.written_out.get(name, others)}")
     return [o for o in observables if o.label in only]
 
 

@@ -93,7 +93,7 @@ def text(recursion: MaximalRecursion, full: bool = False) -> str:
     outline = Outline(recursion, Notation(TEXT, letters), sums_rolled=not full)
     equations = list(outline.equations())
     width = max(len(e.left) for e in equations)
-    legend = (*_LEGEND, SIDES) if any(e.section == "divisor" for e in equations) else _LEGEND
+    legend: tuple[str, ...] = (*_LEGEND, SIDES) if any(e.section == "divisor" for e in equations) else _LEGEND
     ratios = [
         f"both parts of |{n}_0ᵀ y⟩ are {text_factor(r)}times these" for n, r in outline.larger_transposes().items()
     ]
