@@ -20,11 +20,10 @@ if TYPE_CHECKING:
 _TILDE = "\u0303"
 #: where characters begin that stand in no text
 _PRIVATE = 0xE000
-#: signs and words, which are no letters; Greek letters, and Latin ones that stand alone
-_IN_TEXT = re.compile(
-    r"Σ(?=_)|δ(?=\[)|E(?=[\[□ ])|N(?=\(0)|a(?= )|x(?=\u0304)"
-    r"|(?P<letter>(?:[Α-Ωα-ωϑ]|(?<![A-Za-z])[A-Za-z](?![A-Za-z]))\d*)"
-)
+#: signs and words, which are no letters
+_SIGNS = r"Σ(?=_)|δ(?=\[)|E(?=[\[□ ])|N(?=\(0)|a(?= )|x(?=\u0304)"
+#: and Greek letters, and Latin ones that stand alone
+_IN_TEXT = re.compile(rf"{_SIGNS}|(?P<letter>(?:[Α-Ωα-ωϑ]|(?<![A-Za-z])[A-Za-z](?![A-Za-z]))\d*)")
 _IN_LATEX = re.compile(r"\\(?:operatorname|mathrm|text|mathcal|bar)(?:\{+[^{}]*\}+| \w)|\\delta_|\\[A-Za-z]+|[A-Za-z]")
 _BY_COMMAND = {rf"\{command}": letter for letter, command in GREEK.items()} | {r"\epsilon": "ε"}
 
