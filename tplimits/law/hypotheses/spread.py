@@ -36,8 +36,7 @@ _MOST_ENTRIES = 10**7
 
 def is_spread(program: Program, argument: Expr) -> bool:
     """Whether an expression of scalars that tends to 0 is 0 with probability 0 before, as none that counts signs is."""
-    read = {e.source for e in entries(argument)}
-    above = read.union(*(networkx.ancestors(program.graph, p) for p in read))
+    above = program.behind(e.source for e in entries(argument))
     makers = (program[p] for p in above)
     # counts of signs sit on a lattice
     if any(found(s.body, *JUMPS) for s in makers if isinstance(s, Nonlin)):

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import networkx
 from sympy import Expr, Integer
 
 from tplimits.program.language.compose import Replay
@@ -46,8 +45,7 @@ class _Again(Replay):
 
 def _idle(program: Program) -> list[tuple[int, Expr]]:
     """Maps that no result rests on."""
-    read = set(program.returns).union(*(networkx.ancestors(program.graph, p) for p in program.returns))
-    return [(p, s.body) for p, s in enumerate(program) if isinstance(s, Nonlin) and p not in read]
+    return [(p, s.body) for p, s in enumerate(program) if isinstance(s, Nonlin) and p not in program.read]
 
 
 def without_names(program: Program, refused: str = "no reason was given.") -> Program:

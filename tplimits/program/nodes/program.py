@@ -221,7 +221,12 @@ class Program:
     @cached_property
     def read(self) -> frozenset[int]:
         """What is returned, and all that it rests on."""
-        return frozenset(self.returns).union(*(networkx.ancestors(self.graph, p) for p in self.returns))
+        return self.behind(self.returns)
+
+    def behind(self, positions: Iterable[int]) -> frozenset[int]:
+        """Some instructions, and all that they rest on."""
+        ends = frozenset(positions)
+        return ends.union(*(networkx.ancestors(self.graph, p) for p in ends))
 
     @cached_property
     def returned(self) -> Program:

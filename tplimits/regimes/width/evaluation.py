@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import networkx
 import numpy
 from sympy import Expr, Symbol
 
@@ -135,8 +134,7 @@ def _refuse_without_error(
     """
     if not may_have_no_error(program):
         return
-    ends = {position for o in chosen for position, _ in keys(o)}
-    above = ends.union(*(networkx.ancestors(program.graph, p) for p in ends))
+    above = program.behind(position for o in chosen for position, _ in keys(o))
     read = {int(e.source) for p in above if isinstance(s := program[p], MatMul) for e in entries(s.operand)}
     pairs = [(o.left, o.right) for o in chosen if isinstance(o, BracketObservable)]
     pairs += [(key, key) for key in state.kets if key[0] in read]
