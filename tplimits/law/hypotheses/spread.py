@@ -60,7 +60,7 @@ def may_be_zero(program: Program, argument: Expr) -> bool:
     >>> [may_be_zero(halves, Entry(sympy.Integer(p), NO_NEURON)) for p in halves.returns]
     [False, True, True]
     """
-    bound = program.sized({a: _SIZE for a in program.all_axes if program.size(a) is None})
+    bound = program.sized(dict.fromkeys(program.all_axes, _SIZE))
     end = max(e.source for e in entries(argument)) + 1
     last = ScalarNonlin("argument", tuple(str(a) for a in free_axes(argument)), body=argument)
     every = {str(p): p for p in range(end + 1)}

@@ -112,7 +112,7 @@ class TotalProgram:
 
 def differentiable(program: Program) -> Program:
     """A total program without the derivatives of jumps."""
-    return program.replace(instructions=tuple(s.changed(almost_everywhere) for s in program))
+    return program.changed(almost_everywhere)
 
 
 @dataclass(frozen=True)

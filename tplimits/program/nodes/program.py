@@ -208,6 +208,10 @@ class Program:
         """A copy with some fields changed."""
         return replace(self, **changes)
 
+    def changed(self, body: Callable[[Expr], Expr]) -> Program:
+        """A copy with other bodies in its instructions."""
+        return self.replace(instructions=tuple(s.changed(body) for s in self))
+
     def rearranged(self, instructions: Iterable[Instruction], place: Callable[[int], int]) -> Program:
         """The program with other instructions, where its own stand at other places."""
         return self.replace(
@@ -242,10 +246,8 @@ class Program:
         every = [s for program in (self, *self.parts) for s in program]
         if not any(isinstance(s, Nonlin) and s.body.has(stop_gradient) for s in every):
             return self
-        return self.replace(
-            instructions=tuple(s.changed(lambda expr: expr.replace(stop_gradient, lambda x: x)) for s in self),
-            parts=tuple(part.released for part in self.parts),
-        )
+        written = self.changed(lambda expr: expr.replace(stop_gradient, lambda x: x))
+        return written.replace(parts=tuple(part.released for part in self.parts))
 
     def __repr__(self) -> str:
         return render.text(self)

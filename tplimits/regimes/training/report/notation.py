@@ -36,7 +36,7 @@ def of_kets(program: Program) -> Program:
         except ValueError:  # no limit of its own, as of what no output rests on
             return expr
 
-    return program.replace(instructions=tuple(s.changed(limit) for s in program))
+    return program.changed(limit)
 
 
 def latex_label(text: str) -> str:
