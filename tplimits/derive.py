@@ -99,9 +99,9 @@ def _limit(regime: Regime, program: Program) -> Limit:
     """The limit, of the program in other words where it has none in its own: names have no say in it."""
     try:
         return regime.derive(program)
-    except NoLimitError:
+    except NoLimitError as refused:
         with suppress(TplimitsError):
-            written = without_names(program)
+            written = without_names(program, str(refused))
             if len(written) < len(program) and not program.parts:
                 return regime.derive(written)
         raise

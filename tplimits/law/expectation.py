@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 import sympy
@@ -26,7 +27,7 @@ from tplimits.law.means import BoxMean
 from tplimits.law.moments import Moment, OpenMoment
 from tplimits.law.turning import Turning
 from tplimits.program.nodes.functions import elementary
-from tplimits.program.parts import found, symbols
+from tplimits.program.parts import found, linked, symbols
 
 if TYPE_CHECKING:
     from tplimits.law.gaussians import Gaussians
@@ -203,20 +204,13 @@ class Expectations(Combinations):
         self, factors: Sequence[Expr], scope: frozenset[Symbol] | None
     ) -> list[tuple[list[Expr], list[Symbol]]]:
         """Factors gathered into independent groups with their variables."""
-        groups: list[tuple[list[Expr], list[Symbol]]] = []
-        for factor in factors:
-            mine = self._variables(factor, scope)
-            touching: list[tuple[list[Expr], list[Symbol]]] = []
-            rest: list[tuple[list[Expr], list[Symbol]]] = []
-            for group in groups:
-                # uncorrelated Gaussians are independent, so that means factor; asked pair by pair, no joint law is
-                # built
-                linked = any(a == b or self.covariance(a, b) != 0 for a in mine for b in group[1])
-                (touching if linked else rest).append(group)
-            joined = [f for g in touching for f in g[0]] + [factor]
-            variables = sorted({v for g in touching for v in g[1]} | set(mine), key=lambda s: s.name)
-            groups = [*rest, (joined, variables)]
-        return groups
+
+        def dependent(mine: AbstractSet[Symbol], others: AbstractSet[Symbol]) -> bool:
+            # uncorrelated Gaussians are independent, so that means factor; asked pair by pair, no joint law is built
+            return any(a == b or self.covariance(a, b) != 0 for a in mine for b in others)
+
+        groups = linked(((factor, self._variables(factor, scope)) for factor in factors), dependent)
+        return [(group, sorted(variables, key=lambda s: s.name)) for group, variables in groups]
 
     def _product_mean(self, atom: Expr, scope: frozenset[Symbol] | None) -> Expr:
         result = S.One

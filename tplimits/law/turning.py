@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 
 import sympy
 from sympy import Expr, Symbol
 
-from tplimits.program.parts import found, put_in
+from tplimits.program.parts import found, linked, put_in
 
 
 class Turning:
@@ -25,13 +26,14 @@ class Turning:
     def _free_signs(self, variables: tuple[Symbol, ...]) -> list[frozenset[Symbol]]:
         """Sets of variables whose signs may be turned together: those linked by covariances, and all of them."""
         if variables not in self._linked:
-            groups: list[frozenset[Symbol]] = []
-            for v in variables:
-                touching = [g for g in groups if any(self._covariance(v, w) != 0 for w in g)]
-                groups = [g for g in groups if g not in touching] + [frozenset({v}).union(*touching)]
+            together = linked(((v, (v,)) for v in variables), self._correlated)
+            groups = [frozenset(group) for group, _ in together]
             # tanh(xy) of independent x and y is odd in either alone, tanh(x + y) in both together only
             self._linked[variables] = groups if len(groups) == 1 else [*groups, frozenset(variables)]
         return self._linked[variables]
+
+    def _correlated(self, a: AbstractSet[Symbol], b: AbstractSet[Symbol]) -> bool:
+        return any(self._covariance(v, w) != 0 for v in a for w in b)
 
     def _parity(self, product: Expr, turned: frozenset[Symbol]) -> int:
         """±1 where turning the signs of some variables gives ± the product, else 0; factors are turned once each."""

@@ -11,12 +11,14 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TypeVar
 
 import sympy
 from sympy import Expr
 
 Answer = TypeVar("Answer")
+Item = TypeVar("Item")
 Read = TypeVar("Read")
 #: as SymPy sorts factors
 _IN_ORDER = functools.cmp_to_key(sympy.Basic.compare)
@@ -205,20 +207,31 @@ def apart(expr: Expr, read: Callable[[Expr], set[Read]]) -> tuple[Expr, list[tup
     >>> apart(2 * sympy.sin(z) * x * sympy.cos(x * y), lambda factor: factor.free_symbols)[0]
     2
     """
-    constant: Expr = sympy.S.One
-    groups: list[tuple[Expr, set[Read]]] = []
-    for factor in sympy.Mul.make_args(expr):
-        mine, joined, rest = read(factor), factor, []
-        if not mine:
-            constant *= factor
-            continue
-        for known, used in groups:
-            if used & mine:
-                joined, mine = joined * known, mine | used
-            else:
-                rest.append((known, used))
-        groups = [*rest, (joined, mine)]
-    return constant, groups
+    factors = [(factor, read(factor)) for factor in sympy.Mul.make_args(expr)]
+    constant = sympy.Mul(*(factor for factor, mine in factors if not mine))
+    groups = linked((factor, mine) for factor, mine in factors if mine)
+    return constant, [(sympy.Mul(*group), set(mine)) for group, mine in groups]
+
+
+def linked(
+    items: Iterable[tuple[Item, Iterable[Read]]],
+    touch: Callable[[AbstractSet[Read], AbstractSet[Read]], bool] = lambda a, b: not a.isdisjoint(b),
+) -> list[tuple[list[Item], list[Read]]]:
+    """Items of which what they read has something in common, or may `touch`, in one group, and all that it reads.
+
+    So are those that others lead to; groups stand where their last item does.
+
+    >>> linked([("x", "a"), ("y", "b"), ("z", "c"), ("w", "ab")])
+    [(['z'], ['c']), (['x', 'y', 'w'], ['a', 'b'])]
+    """
+    groups: list[tuple[list[Item], dict[Read, None]]] = []
+    for item, reads in items:
+        mine, joined, rest = dict.fromkeys(reads), groups[:0], groups[:0]
+        for group in groups:
+            (joined if touch(mine.keys(), group[1].keys()) else rest).append(group)
+        members = [*(one for group, _ in joined for one in group), item]
+        groups = [*rest, (members, dict.fromkeys([*(r for _, used in joined for r in used), *mine]))]
+    return [(group, list(used)) for group, used in groups]
 
 
 @remembered(_MOST)

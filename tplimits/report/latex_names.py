@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-_GREEK = dict(
+GREEK = dict(
     zip(
         "αβγδεζηθικλμνξπρςστυφχψωΓΔΘΛΞΠΣΥΦΨΩ",
         (
@@ -36,6 +36,8 @@ _ACCENTS = {
     "\u030c": "check",
     "\u20d7": "vec",
 }
+#: a letter with its accents
+_LETTER = rf"\w[{''.join(_ACCENTS)}]*"
 #: what stands at a name for one side of zero: c_minus is c₋
 _SIGNS = {"minus": "-", "plus": "+"}
 _ESCAPED = {
@@ -131,7 +133,7 @@ _OF_EXPRESSIONS = {
 }
 _TOKENS = re.compile(
     r"\*\*(?:\((?P<power>[^()]*)\)|(?P<exponent>[\w.]+))|Σ_(?P<axis>[^\W₀-₉]+)|(?P<below>[₀-₉]+)|(?P<number>\d+(?:\.\d+)?(?![\w.]))"
-    r"| ?(?P<sign>[+-]) ?|(?P<word>(?:(?![₀-₉ᵀΣ])\w)+(?:[.#](?:(?![₀-₉ᵀ])\w)+)*)|(?P<other>.)"
+    rf"| ?(?P<sign>[+-]) ?|(?P<word>(?:(?![₀-₉ᵀΣ]){_LETTER})+(?:[.#](?:(?![₀-₉ᵀ]){_LETTER})+)*)|(?P<other>.)"
 )
 
 
@@ -142,7 +144,7 @@ def label(text: str) -> str:
     root = re.match(r"√(\w+) ", text)
     if root:
         return rf"\sqrt{{{name(root[1])}}}\,{label(text[root.end() :])}"
-    if re.fullmatch(r"[^\W₀-₉ᵀΣ]+(?:[.#^]\w+)*", text):
+    if re.fullmatch(rf"(?:(?![₀-₉ᵀΣ]){_LETTER})+(?:[.#^](?:{_LETTER})+)*", text):
         return name(text)
     shown: list[str] = []
     for found in _TOKENS.finditer(text):
@@ -183,7 +185,7 @@ def _index(inside: str) -> str:
 def _letters(text: str, upright: bool = True) -> str:
     """A word: one letter in italics, Greek by its command, several letters upright."""
     text = unicodedata.normalize("NFKC", text)
-    if text in _GREEK.values():
+    if text in GREEK.values():
         return "\\" + text
     marks = [_character(c) for c in _clusters(text)]
     if len(marks) == 1 or text.isdigit() or not upright:
@@ -207,8 +209,8 @@ def _character(cluster: str) -> str:
 def _plain(letter: str) -> str:
     if letter in _ESCAPED:
         return _ESCAPED[letter]
-    if letter in _GREEK:
-        return "\\" + _GREEK[letter]
+    if letter in GREEK:
+        return "\\" + GREEK[letter]
     if letter in _LATIN:
         return _LATIN[letter]
     if letter.isascii() and letter.isprintable():

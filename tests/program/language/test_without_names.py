@@ -1,6 +1,7 @@
 """What has a limit in one spelling has it in all: maps that are refused by their names are read where they stand."""
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ def test_names_of_what_stays_are_kept():
     assert written[written.position("s")].line == rich[rich.position("s")].line
     assert written.constants == rich.constants
     assert "picked" in rich.names
-    with pytest.raises(tp.ProgramError, match="nothing named `picked`"):
+    with pytest.raises(tp.ProgramError, match="no limit of `picked` is derived"):
         written.position("picked")
 
 
@@ -68,6 +69,24 @@ def squared_sign(x: tp.Vector, y: tp.Vector):
     w = tp.sign(cube)
     z = w * y
     return tp.avg(z**2)
+
+
+def test_a_name_that_was_written_out_says_why_it_has_no_limit():
+    """The program has `w`; a limit that was derived without its name says which hypothesis its map fails."""
+    limit = tp.derive(tp.program(squared_sign))
+    assert limit.scalar("return") == 1
+    jump = r"and none with its names: .*`w`.* lands on a jump of `sign`"
+    for ask in (limit.scalar, limit.ket, lambda name: limit.braket(name, "y"), lambda name: limit.braket("x", name)):
+        for name in ("w", "z"):
+            with pytest.raises(tp.ProgramError, match=f"no limit of `{name}` is derived: `squared_sign` has .*{jump}"):
+                ask(name)
+    with pytest.raises(tp.EvaluationError, match=f"only='w': no limit of `w` is derived.*{jump}"):
+        limit.evaluate(only=["w"])
+    with pytest.raises(tp.ProgramError, match="has nothing named `q`"):  # which nobody wrote
+        limit.scalar("q")
+    again = pickle.loads(pickle.dumps(limit))
+    with pytest.raises(tp.ProgramError, match=jump):
+        again.scalar("w")
 
 
 def of_norms(x: tp.Vector, y: tp.Vector):

@@ -12,6 +12,7 @@ from tplimits.regimes.depth.algebra.arrays import Arrays
 from tplimits.regimes.depth.algebra.forms import Form
 from tplimits.regimes.depth.algebra.products import ALPHA, BETA, DELTA, OMEGA, SPAN
 from tplimits.regimes.depth.report import summed
+from tplimits.report.letters import Letters
 
 
 def V(a, b):
@@ -32,7 +33,8 @@ def test_terms_have_their_coefficients_and_signs():
         ),
         (V(ALPHA, inner), V(inner, BETA)): (c + 1, r"+ \left(c + 1\right) \sum_{h} V^{\alpha h} V^{h \beta}"),
     }
-    assert summed(Form({f: number for f, (number, _) in terms.items()}), {"Y|1": "φ"}) == [t for _, t in terms.values()]
+    form = Form({f: number for f, (number, _) in terms.items()})
+    assert summed(form, Letters(known={"Y|1": "φ"})) == [t for _, t in terms.values()]
 
 
 def test_arrows_are_drift_and_noise_at_their_places(monkeypatch):

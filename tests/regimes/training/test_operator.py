@@ -454,8 +454,8 @@ def test_the_operator_is_printed_with_its_kets():
     shown = repr(tp.derive(biased, tp.NeuralTangent(tp.Adam(eps=0.5))))
     for line in (
         "f_{t+1} = f_t − η 𝒦(χ_0, …, χ_t),   χ_t = ε_t(f_t),   f_0 ~ N(0, K)",
-        "+ ⟨dh| Q_t(Σ_b χ^b |dh⟩⟨_7|) |_7⟩",
-        "+ ∂f/∂b Q_t(∂f/∂b Σ_b χ^b)",
+        "+ ⟨dh| Q_t(Σ_b̃ χ^b̃ |dh⟩⟨_7|) |_7⟩",  # inputs b̃ beside the bias b
+        "+ ∂f/∂b Q_t(∂f/∂b Σ_b̃ χ^b̃)",
         "|d_7⟩ = Wᵀ dh,   Gaussian with covariance ⟨dh|dh′⟩: no dot part",
         "ε = 1/2",
     ):

@@ -14,10 +14,13 @@ steps become (the arc-cosine kernels); Johnson & Kotz, Continuous Multivariate D
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+
 import sympy
 from sympy import Expr, Rational, S
 
 from tplimits.law.closed_forms.integrand import Affine, Law, NotClosed, tidy
+from tplimits.program.parts import linked
 
 
 def _sign(expr: Expr) -> int:
@@ -68,19 +71,13 @@ def orthant_probability(law: Law, steps: tuple[Affine, ...]) -> Expr:
     if forms is None:
         return S.Zero
     result = S.One
-    for group in _independent_groups(law, forms):
+
+    def correlated(a: AbstractSet[Affine], b: AbstractSet[Affine]) -> bool:
+        return any(law.inner(x.slope, y.slope) != 0 for x in a for y in b)
+
+    for group, _ in linked(((form, (form,)) for form in forms), correlated):
         result *= _connected(law, group)
     return result
-
-
-def _independent_groups(law: Law, forms: tuple[Affine, ...]) -> list[list[Affine]]:
-    groups: list[list[Affine]] = []
-    for form in forms:
-        # a form that is correlated with two groups joins them
-        touching = [g for g in groups if any(law.inner(form.slope, o.slope) != 0 for o in g)]
-        groups = [g for g in groups if g not in touching]
-        groups.append([form, *(f for g in touching for f in g)])
-    return groups
 
 
 def _correlation(law: Law, a: Affine, b: Affine) -> Expr:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.tails import Growth, Tail
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.properties import BOUNDED, FADING, LINEAR
-from tplimits.program.parts import found
+from tplimits.program.parts import found, linked
 
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Randomness
@@ -30,15 +31,10 @@ def of_product(tails: Sequence[tuple[Expr, Tail]], gaussians: Randomness) -> Tai
         if more or any(_makes_up(f, infinite, gaussians) for f, _ in tails if f is not infinite):
             worst = replace(worst, kind=Growth.UNKNOWN)
     degree = sympy.Add(*(t.degree for _, t in tails))
-    groups: list[tuple[set[Symbol], Expr]] = []  # variables, 1/q
-    for factor, one in tails:
-        mine, inverse = gaussians.of(factor), S.Zero if one.power is S.Infinity else 1 / one.power
-        # E|fg|^q = E|f|^q E|g|^q for independent ones: Hölder's loss is paid among dependent factors with finite power
-        # alone
-        linked = [g for g in groups if inverse != 0 and g[1] != 0 and _dependent(mine, g[0], gaussians)]
-        groups = [g for g in groups if g not in linked]
-        groups.append((mine.union(*(g[0] for g in linked)), inverse + sympy.Add(*(g[1] for g in linked))))
-    power = min((1 / inverse for _, inverse in groups if inverse != 0), default=S.Infinity)
+    # E|fg|^q = E|f|^q E|g|^q for independent ones: Hölder's loss is paid among dependent ones of finite power
+    inverses = ((1 / t.power, gaussians.of(factor)) for factor, t in tails if t.power is not S.Infinity)
+    groups = linked(inverses, lambda a, b: _dependent(a, b, gaussians))
+    power = min((1 / sympy.Add(*each) for each, _ in groups), default=S.Infinity)
     return Tail(worst.kind, degree, worst.why, power, worst.unreal)
 
 
@@ -56,5 +52,5 @@ def _makes_up(factor: Expr, infinite: Expr, gaussians: Randomness) -> bool:
     return inside or any(low <= 0 <= high for low, high in ends)
 
 
-def _dependent(a: set[Symbol], b: set[Symbol], gaussians: Randomness) -> bool:
+def _dependent(a: AbstractSet[Symbol], b: AbstractSet[Symbol], gaussians: Randomness) -> bool:
     return any(x == y or gaussians.covariance(x, y) != 0 for x in a for y in b)

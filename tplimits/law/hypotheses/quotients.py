@@ -19,7 +19,7 @@ from tplimits.law.hypotheses.signs import variables_in, without_names
 from tplimits.law.hypotheses.taylor import order_at_zero
 from tplimits.law.hypotheses.zero import vanishes
 from tplimits.program.nodes.properties import BELOW, KINKED, is_entire
-from tplimits.program.parts import found, holds, put_for, remembered
+from tplimits.program.parts import found, holds, linked, put_for, remembered
 
 if TYPE_CHECKING:
     from tplimits.law.hypotheses.reader import Randomness
@@ -82,13 +82,9 @@ def as_quotient(expr: Expr, varies: Callable[[Expr], bool], finite: Callable[[Ex
         bases = (f.as_base_exp() for f in expr.args)
         return sympy.Mul(*(over_one_denominator(b, varies) ** e if e.is_Integer else b**e for b, e in bases))
     terms = {t: poles_of(sympy.Mul.make_args(t), varies) for t in expr.args} if expr.is_Add else {}
-    groups: list[tuple[set[Symbol], list[Expr]]] = []
-    for term in (t for t, poles in terms.items() if poles and not finite(t)):
-        mine = set().union(*(p.free_symbols for p in terms[term]))
-        linked = [g for g in groups if g[0] & mine]
-        groups = [g for g in groups if g not in linked]
-        groups.append((mine.union(*(g[0] for g in linked)), [t for g in linked for t in g[1]] + [term]))
-    several = [group for _, group in groups if len(group) > 1]
+    singular = ((t, poles) for t, poles in terms.items() if poles and not finite(t))
+    groups = linked((t, set().union(*(p.free_symbols for p in poles))) for t, poles in singular)
+    several = [group for group, _ in groups if len(group) > 1]
     used = {t for group in several for t in group}
     wholes = [over_one_denominator(sympy.Add(*group), varies) for group in several]
     return sympy.Add(*(t for t in expr.args if t not in used), *wholes) if several else expr

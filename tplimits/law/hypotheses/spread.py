@@ -36,8 +36,7 @@ _MOST_ENTRIES = 10**7
 
 def is_spread(program: Program, argument: Expr) -> bool:
     """Whether an expression of scalars that tends to 0 is 0 with probability 0 before, as none that counts signs is."""
-    read = {e.source for e in entries(argument)}
-    above = read.union(*(networkx.ancestors(program.graph, p) for p in read))
+    above = program.behind(e.source for e in entries(argument))
     makers = (program[p] for p in above)
     # counts of signs sit on a lattice
     if any(found(s.body, *JUMPS) for s in makers if isinstance(s, Nonlin)):
@@ -61,7 +60,7 @@ def may_be_zero(program: Program, argument: Expr) -> bool:
     >>> [may_be_zero(halves, Entry(sympy.Integer(p), NO_NEURON)) for p in halves.returns]
     [False, True, True]
     """
-    bound = program.sized({a: _SIZE for a in program.all_axes if program.size(a) is None})
+    bound = program.sized(dict.fromkeys(program.all_axes, _SIZE))
     end = max(e.source for e in entries(argument)) + 1
     last = ScalarNonlin("argument", tuple(str(a) for a in free_axes(argument)), body=argument)
     every = {str(p): p for p in range(end + 1)}

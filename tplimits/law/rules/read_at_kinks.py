@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import networkx
 import sympy
 from sympy import Expr
 
@@ -30,14 +29,14 @@ if TYPE_CHECKING:
 
 def scalars_at_kinks(state: Derivation, positions: Sequence[int], numbers: Numbers) -> list[Key]:
     """The scalars above instructions whose kinks or roots are met at 0, of those that some positions rest on."""
-    graph, program = state.program.graph, state.program
-    above = set(positions).union(*(networkx.ancestors(graph, p) for p in positions))
+    program = state.program
+    above = program.behind(positions)
     before, state.numbers = state.numbers, numbers
     try:
         met = [p for p in sorted(above) if any(_is_met(state, key) for key in _keys(state, p))]
     finally:
         state.numbers = before
-    read = set(met).union(*(networkx.ancestors(graph, p) for p in met)) & above
+    read = program.behind(met) & above
     return [key for key in state.scalars if key[0] in read and program[key[0]].width is None]
 
 

@@ -40,7 +40,7 @@ class Reading(Walker[None], Generic[J]):
 
     def __init__(self, program: Program) -> None:
         # before sums are written out: (x − y) sign(x − y) jumps term by term
-        self.program = program.replace(instructions=tuple(s.changed(without_jumps) for s in program))
+        self.program = program.changed(without_jumps)
         self.jets: dict[Key, J] = {}
         #: scalars √n · θ with θ → 0: the jets of θ
         self.fluctuations: dict[Key, J] = {}

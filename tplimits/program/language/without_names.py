@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import networkx
 from sympy import Expr, Integer
 
 from tplimits.program.language.compose import Replay
@@ -46,12 +45,13 @@ class _Again(Replay):
 
 def _idle(program: Program) -> list[tuple[int, Expr]]:
     """Maps that no result rests on."""
-    read = set(program.returns).union(*(networkx.ancestors(program.graph, p) for p in program.returns))
-    return [(p, s.body) for p, s in enumerate(program) if isinstance(s, Nonlin) and p not in read]
+    return [(p, s.body) for p, s in enumerate(program) if isinstance(s, Nonlin) and p not in program.read]
 
 
-def without_names(program: Program) -> Program:
+def without_names(program: Program, refused: str = "no reason was given.") -> Program:
     """The same program without maps that have an instruction for their names alone; others keep theirs.
+
+    `refused` says why it is wanted, where somebody asks for a value by a name that is gone.
 
     >>> import tplimits as tp
     >>> from tplimits.program.language.trace import program
@@ -83,6 +83,12 @@ def without_names(program: Program) -> Program:
             for at, s in enumerate(instructions)
         ),
         names={name: place[p] for name, p in program.names.items() if p in place},
+        written_out={
+            name: f"no limit of `{name}` is derived: `{program.name}` has one with `{name}` written out in what reads "
+            f"it, and none with its names: {refused}"
+            for name, p in program.names.items()
+            if p not in place
+        },
         returns=tuple(place[p] for p in program.returns),
         arguments=tuple(place[p] for p in program.arguments),
         inputs=tuple(place[p] for p in program.inputs),

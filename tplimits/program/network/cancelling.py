@@ -59,7 +59,7 @@ def refuse_output_that_cancels(program: Program) -> None:
 
 def sums_to_zero(program: Program, position: int, instead: Instruction | None = None) -> bool:
     """Whether a scalar, or the sum of a vector's entries, is 0 at every width; `instead` is read in its place."""
-    bound = program.sized({a: _SIZE for a in program.all_axes if program.size(a) is None})
+    bound = program.sized(dict.fromkeys(program.all_axes, _SIZE))
     last = bound[position] if instead is None else instead
     # an index of −1 stands for a 0
     if not any((t.values < 0).any() for t in program.tables) and _is_positive_somewhere(bound, position, last):

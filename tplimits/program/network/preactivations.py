@@ -230,4 +230,4 @@ def written_out(program: Program) -> Program:
         rebuilt = expr.func(*map(body, expr.args))
         return terms(rebuilt) if isinstance(rebuilt, AxisSum) else rebuilt
 
-    return program.replace(instructions=tuple(s.changed(body) for s in program))
+    return program.changed(body)

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import networkx
 import sympy
 from sympy import Expr, Integer, Symbol
 
@@ -49,8 +48,7 @@ class Tangent:
         if outputs is None:
             return list(range(len(self.program)))
         outputs = tuple(outputs)
-        ends = {*outputs, *(self.of[p] for p in outputs if p in self.of)}
-        return sorted(ends.union(*(networkx.ancestors(self.program.graph, end) for end in ends)))
+        return sorted(self.program.behind((*outputs, *(self.of[p] for p in outputs if p in self.of))))
 
 
 class _Writer:

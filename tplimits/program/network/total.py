@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import networkx
 import numpy
 from numpy.typing import NDArray
 from sympy import Expr
@@ -74,8 +73,7 @@ class TotalProgram:
         uses = [use for found in (back.gradients, back.shift_gradients) for one in found.values() for use in one]
         ends = {e.source for use in uses for e in (use.gradient, use.operand) if e is not None}
         ends.update(self.network.returns, self.network.initial_names.values())
-        graph = back.program.graph
-        return frozenset(ends.union(*(networkx.ancestors(graph, position) for position in ends)))
+        return back.program.behind(ends)
 
     def sized(self, X: Mapping[str, NDArray[numpy.float64]]) -> Program:
         """The total program with the sizes that data have."""
@@ -114,7 +112,7 @@ class TotalProgram:
 
 def differentiable(program: Program) -> Program:
     """A total program without the derivatives of jumps."""
-    return program.replace(instructions=tuple(s.changed(almost_everywhere) for s in program))
+    return program.changed(almost_everywhere)
 
 
 @dataclass(frozen=True)
@@ -168,12 +166,11 @@ def late_vectors(total: TotalProgram) -> set[str]:
     They are linear in the output, and can be drawn after everything that they multiply.
     """
     backward = total.backward
-    graph, network = backward.program.graph, total.network
-    behind: dict[str, set[int]] = {}
+    network = total.network
+    behind: dict[str, frozenset[int]] = {}
     for name, uses in backward.gradients.items():
         position = network.initial_names[name]
-        sources = {use.gradient.source for use in uses}
-        found = sources.union(*(networkx.ancestors(graph, p) for p in sources))
+        found = backward.program.behind(use.gradient.source for use in uses)
         if isinstance(network[position], InitialVector) and uses and position not in found:
             behind[name] = found
     positions = {network.initial_names[name] for name in behind}

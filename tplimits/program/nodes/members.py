@@ -46,7 +46,7 @@ def members_apart(
     >>> [s.name for s in split], dict(places[0])
     (['A[0]', 'A[1]', 'x', '_3', '_4', 'return'], {(0,): 0, (1,): 1})
     """
-    used = set(ends).union(*(networkx.ancestors(program.graph, end) for end in ends))
+    used = program.behind(ends)
     numbers = _read_by_number(program, used, together)
     if not numbers:
         return program, tuple({(): p} for p in range(len(program)))
@@ -64,7 +64,7 @@ def members_apart(
     return made, tuple(places)
 
 
-def _read_by_number(program: Program, used: set[int], together: frozenset[str]) -> dict[Place, list[int]]:
+def _read_by_number(program: Program, used: frozenset[int], together: frozenset[str]) -> dict[Place, list[int]]:
     """Axes whose members are read by their number somewhere, and nowhere but so or one by one, with these numbers.
 
     Two instructions share an axis where one reads the other along it, whatever their axes are called.

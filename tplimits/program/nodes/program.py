@@ -96,9 +96,11 @@ class Program:
     functions: Mapping[str, tuple[Symbol, Expr]] = field(default_factory=dict, hash=False, compare=False)
     #: what its author says of it; files hold what is computed and leave it out
     docstring: str = field(default="", compare=False, repr=False)
+    #: why it has no values of names of its author: they are written out where they are read
+    written_out: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        for name in ("names", "constants", "sizes", "size_of", "functions"):
+        for name in ("names", "constants", "sizes", "size_of", "functions", "written_out"):
             object.__setattr__(self, name, FrozenDict(getattr(self, name)))
 
     def __len__(self) -> int:
@@ -141,6 +143,8 @@ class Program:
         if found is None and name.endswith("#1"):
             found = next((i for i, s in enumerate(self.instructions) if s.name == name[:-2]), None)
         if found is None:
+            if name in self.written_out:
+                raise ProgramError(self.written_out[name])
             near = difflib.get_close_matches(name, self.names, n=3, cutoff=0.4)
             known = ", ".join(near or list(self.names)[:12])
             raise ProgramError(f"program `{self.name}` has nothing named `{name}`; its names include {known}.")
@@ -204,6 +208,10 @@ class Program:
         """A copy with some fields changed."""
         return replace(self, **changes)
 
+    def changed(self, body: Callable[[Expr], Expr]) -> Program:
+        """A copy with other bodies in its instructions."""
+        return self.replace(instructions=tuple(s.changed(body) for s in self))
+
     def rearranged(self, instructions: Iterable[Instruction], place: Callable[[int], int]) -> Program:
         """The program with other instructions, where its own stand at other places."""
         return self.replace(
@@ -217,7 +225,12 @@ class Program:
     @cached_property
     def read(self) -> frozenset[int]:
         """What is returned, and all that it rests on."""
-        return frozenset(self.returns).union(*(networkx.ancestors(self.graph, p) for p in self.returns))
+        return self.behind(self.returns)
+
+    def behind(self, positions: Iterable[int]) -> frozenset[int]:
+        """Some instructions, and all that they rest on."""
+        ends = frozenset(positions)
+        return ends.union(*(networkx.ancestors(self.graph, p) for p in ends))
 
     @cached_property
     def returned(self) -> Program:
@@ -233,10 +246,8 @@ class Program:
         every = [s for program in (self, *self.parts) for s in program]
         if not any(isinstance(s, Nonlin) and s.body.has(stop_gradient) for s in every):
             return self
-        return self.replace(
-            instructions=tuple(s.changed(lambda expr: expr.replace(stop_gradient, lambda x: x)) for s in self),
-            parts=tuple(part.released for part in self.parts),
-        )
+        written = self.changed(lambda expr: expr.replace(stop_gradient, lambda x: x))
+        return written.replace(parts=tuple(part.released for part in self.parts))
 
     def __repr__(self) -> str:
         return render.text(self)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tplimits.regimes.depth.expanded.limit import NumericSDE
     from tplimits.regimes.depth.tangent.limit import TangentSDE
     from tplimits.report.latex_formulas import Formula
+    from tplimits.report.letters import Letters
 
 
 @dataclass(frozen=True)
@@ -137,11 +138,11 @@ class CovarianceSDE(OfBlock):
         return self.limit.arrays
 
     @cached_property
-    def array_names(self) -> dict[str, str]:
-        """What the arrays are called in print: p, then p2, …"""
+    def array_names(self) -> Letters:
+        """What the arrays are called in print: p, then p2, …; and the letters of formulas."""
         responses = () if self.limit.root is None else self.limit.root.responses
         beside = (*(r.form for r in responses), *forms_of(self.limit.laws))
-        return array_names([self.limit.drift, self.limit.diffusion, *beside])
+        return array_names([self.limit.drift, self.limit.diffusion, *beside], self.program)
 
     def __repr__(self) -> str:
         return depth.report.text(self.program.name, self.limit, self.array_names)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy
 import sympy
-from sympy import Expr, Symbol
+from sympy import Expr
 
 from tplimits.program.nodes.stated import contents
 from tplimits.regimes.depth import weighted
@@ -24,16 +24,20 @@ from tplimits.report.text import as_written
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.block import BlockLimit
+    from tplimits.regimes.depth.derivation.roots import Root
+    from tplimits.report.letters import Letters
 
 #: the noise of a covariance SDE
 _NOISE = (
     r"\quad \mathrm{d}\langle M^{\alpha\beta}, M^{\delta\omega}\rangle = \Sigma^{\alpha\beta,\delta\omega}\,\mathrm{d}t"
 )
+#: the tokens of a covariance of two entries
+_AT_FOUR = r"^{\alpha\beta,\delta\omega}"
 #: free tokens of a sum that has a name
 _LETTERS = "αβδω"
 
 
-def rows(form: Form, arrays: Mapping[str, str]) -> list[str]:
+def rows(form: Form, arrays: Letters) -> list[str]:
     """The terms of a form, those with one coefficient together."""
     groups: dict[Expr, dict[Factors, Expr]] = {}
     for factors, coefficient in form.terms.items():
@@ -41,30 +45,31 @@ def rows(form: Form, arrays: Mapping[str, str]) -> list[str]:
     return [writing.text(Form(terms), arrays) for terms in groups.values()] or ["0"]
 
 
-def defined_as(symbol: str, form: Form, arrays: Mapping[str, str]) -> list[str]:
+def defined_as(symbol: str, form: Form, arrays: Letters) -> list[str]:
     """A symbol and what it is, line by line."""
     first, *rest = rows(form, arrays)
     others = (f"              {'-' if row.startswith('-') else '+'} {row.removeprefix('-')}" for row in rest)
-    return [f"  {symbol:<9} = {first}", *others]
+    return [f"  {arrays.text(symbol):<9} = {first}", *others]
 
 
 #: R by a matrix G or a vector g of independent normals
-_LAWS = {MATRIX: "LGLᵀ", SYMMETRIC: "L(G + Gᵀ)Lᵀ/√2", VECTOR: "Lg"}
+LAWS = {MATRIX: "{L}{G}{L}ᵀ", SYMMETRIC: "{L}({G} + {G}ᵀ){L}ᵀ/√2", VECTOR: "{L}{g}"}
 
 
-def text(name: str, limit: BlockLimit, arrays: Mapping[str, str]) -> str:
+def text(name: str, limit: BlockLimit, arrays: Letters) -> str:
     """Drift, diffusion, root and assumptions."""
     lines = [f"covariance {limit.verdict.kind} of {name}"]
     lines += [*defined_as("b[αβ]", limit.drift, arrays), *defined_as("Σ[αβ,δω]", limit.diffusion, arrays)]
     if limit.root is not None and limit.diffusion:
-        lines.append(f"  noise     = √(s/2) L(G + Gᵀ)Lᵀ with s = {limit.root.isotropic}, V = LLᵀ")
+        lines.append(f"  noise     = {isotropic(limit.root, arrays)}, {arrays['V']} = {arrays['L'] * 2}ᵀ")
         for response in limit.root.responses:
             shown, weights = writing.text(response.form, arrays), ", ".join(response.matrices)
-            lines.append(f"            + {shown} with R = {_LAWS[response.law]}, from {weights}")
+            law = LAWS[response.law].format_map(arrays)
+            lines.append(f"            + {shown} with {arrays['R']} = {law}, from {weights}")
     if limit.rootless:
         lines.append(f"  noise     = no structured root of Σ: {limit.rootless}")
     if holds((limit.drift, limit.diffusion), "N"):
-        lines.append(f"  N[αβ]     = {folded.TEXT}")
+        lines.append(arrays.text(f"  N[αβ]     = {folded.TEXT}"))
     lines += [f"  {left:<9} = {right}" for left, right in writing.definitions(arrays)]
     if any("x̄" in line for line in lines):
         lines.append("  x̄         = a mean over the tokens")
@@ -75,66 +80,74 @@ def text(name: str, limit: BlockLimit, arrays: Mapping[str, str]) -> str:
     return "\n".join(lines)
 
 
+def isotropic(root: Root, arrays: Letters) -> str:
+    """The noise of products with the state, and how large it is."""
+    law = LAWS[SYMMETRIC].removesuffix("/√2").format_map(arrays)
+    return f"√({arrays['s']}/2) {law} with {arrays['s']} = {root.isotropic}"
+
+
 def holds(forms: Iterable[Form], labels: str) -> bool:
     """Whether a factor with one of some labels of one letter stands in forms."""
     return any(f[0] in (*labels,) for form in forms for factors in form.terms for f in factors)
 
 
-def formulas(limit: BlockLimit, arrays: Mapping[str, str]) -> list[Formula]:
+def formulas(limit: BlockLimit, arrays: Letters) -> list[Formula]:
     """Drift, diffusion, and what stands in them; the right-hand sides line by line."""
     rows: list[Formula] = [
         Formula(
-            r"\mathrm{d}V^{\alpha\beta}",
+            arrays.latex(r"\mathrm{d}V^{\alpha\beta}"),
             "=",
-            (r"b^{\alpha\beta}\,\mathrm{d}t", r"+ \mathrm{d}M^{\alpha\beta},", _NOISE),
+            (*map(arrays.latex, (r"b^{\alpha\beta}\,\mathrm{d}t", r"+ \mathrm{d}M^{\alpha\beta},", _NOISE)),),
         )
     ]
     sums, defined = Sums(), list[Formula]()
     for left, form in ((r"b^{\alpha\beta}", limit.drift), (r"\Sigma^{\alpha\beta,\delta\omega}", limit.diffusion)):
         right, extra = _bracketed(sums.factored(form), arrays)
-        rows.append(Formula(left, "=", tuple(right)))
+        rows.append(Formula(arrays.latex(left), "=", tuple(right)))
         defined += extra
     rows += defined
     for number, (rank, form) in sums.definitions.items():
         letters = _LETTERS[:rank]
-        rows.append(Formula(_sum_name(number, letters), "=", tuple(summed(form, arrays, letters))))
+        rows.append(Formula(_sum_name(number, letters, arrays), "=", tuple(summed(form, arrays, letters))))
     if holds((limit.drift, limit.diffusion), "N"):
-        rows.append(Formula(r"N^{\alpha\beta}", "=", (folded.LATEX,)))
+        rows.append(Formula(arrays.latex(r"N^{\alpha\beta}"), "=", (arrays.latex(folded.LATEX),)))
     rows += definitions([limit.drift, limit.diffusion], limit.arrays, arrays)
     rows += weighted.formulas(limit, arrays, lambda form: " ".join(summed(form, arrays)))
-    return [*rows, *tokens(rows)]
+    return [*rows, *tokens(rows, arrays)]
 
 
-def definitions(forms: Iterable[Form], known: Mapping[str, numpy.ndarray], arrays: Mapping[str, str]) -> list[Formula]:
+def definitions(forms: Iterable[Form], known: Mapping[str, numpy.ndarray], arrays: Letters) -> list[Formula]:
     """What Gaussian means and constant arrays in some forms are."""
     printed = writing.array_names(forms)
     means = [_mean(label, arrays) for label in printed if definition_of(label)]
     return means + [constant(latex_names.name(arrays[label]), known[label]) for label in printed if label in known]
 
 
-def tokens(rows: Sequence[Formula]) -> Iterator[Formula]:
+def tokens(rows: Sequence[Formula], arrays: Letters) -> Iterator[Formula]:
     """What the mean over tokens is, and their number, where they stand in the formulas."""
-    shown = " ".join(map(str, rows))
+    shown, own = " ".join(map(str, rows)), arrays.latex
     if r"\bar{x}" in shown:
         both = r"V^{\bar{x}\bar{x}} = \frac{1}{m^{2}} \sum_{\nu,\kappa=1}^{m} V^{\nu\kappa}"
-        yield Formula(r"V^{\alpha\bar{x}}", "=", (r"\frac{1}{m} \sum_{\nu=1}^{m} V^{\alpha\nu},", r"\quad", both))
-    if r"\bar{x}" in shown or re.search(r"(?<![A-Za-z\\])m(?![A-Za-z])", shown):
-        yield Formula("m", "=", (r"\text{the number of tokens}",))
+        first = r"\frac{1}{m} \sum_{\nu=1}^{m} V^{\alpha\nu},"
+        yield Formula(own(r"V^{\alpha\bar{x}}"), "=", (own(first), r"\quad", own(both)))
+    number = latex_names.name(arrays["m"])
+    if r"\bar{x}" in shown or re.search(rf"(?<![A-Za-z\\]){re.escape(number)}(?![A-Za-z])", shown):
+        yield Formula(number, "=", (r"\text{the number of tokens}",))
 
 
-def _sum_name(number: int, letters: str) -> str:
-    above = "".join(map(_index, letters))
-    return f"S_{{{number}}}^{{{above}}}" if letters else f"S_{{{number}}}"
+def _sum_name(number: int, letters: str, arrays: Letters) -> str:
+    above = "".join(_index(arrays[c]) for c in letters)
+    return _raised(f"{arrays.latex('S')}_{{{number}}}", above)
 
 
-def _bracketed(form: Factored, arrays: Mapping[str, str]) -> tuple[list[str], list[Formula]]:
+def _bracketed(form: Factored, arrays: Letters) -> tuple[list[str], list[Formula]]:
     """The terms of a factored form, each with its sign, and what 𝒜 is where it stands in them."""
     lines: list[str] = []
     defined: list[Formula] = []
     for number, pieces in form.groups:
         shown = [term for piece in pieces for term in _piece(piece, arrays)]
         if form.of_one_sum(pieces):
-            left = rf"\mathcal{{A}}{'_' + str(len(defined) + 1) if defined else ''}^{{\alpha\beta,\delta\omega}}"
+            left = rf"\mathcal{{A}}{'_' + str(len(defined) + 1) if defined else ''}{arrays.latex(_AT_FOUR)}"
             defined.append(Formula(left, "=", tuple(_signed(shown))))
             shown = [left]
         if number == 1 or (len(shown) == 1 and shown[0] == "1"):
@@ -162,22 +175,22 @@ def _signed(terms: Sequence[str], minus: bool = False, after: bool = False) -> l
     return found
 
 
-def _piece(piece: Piece, arrays: Mapping[str, str]) -> list[str]:
+def _piece(piece: Piece, arrays: Letters) -> list[str]:
     """A product in front, times a sum."""
     front = summed(Form({piece.front: sympy.S.One}), arrays)[0] if piece.front else ""
     if piece.sum:
-        return [f"{front} {_sum_name(piece.sum, ''.join(writing.FREE[i] for i in piece.at))}".strip()]
+        return [f"{front} {_sum_name(piece.sum, ''.join(writing.FREE[i] for i in piece.at), arrays)}".strip()]
     if not piece.front:
         return [line.removeprefix("+ ") for line in summed(piece.inner, arrays)]
     (inner,) = summed(piece.inner, arrays)
     return [inner.replace("1", front, 1) if inner == "1" else f"{front} {inner}"]
 
 
-def summed(form: Form, arrays: Mapping[str, str], letters: str = "") -> list[str]:
+def summed(form: Form, arrays: Letters, letters: str = "") -> list[str]:
     """The terms of a form, each with its sign."""
     lines: list[str] = []
     for i, (factors, coefficient) in enumerate(form.terms.items()):
-        names, number, left = writing.named(factors, coefficient, letters)
+        names, number, left = writing.named(factors, coefficient, arrays, letters)
         sign = "-" if number.could_extract_minus_sign() else "+" if i else ""
         total = rf"\sum_{{{','.join(map(_index, left))}}} " if left else ""
         random = " ".join(_factor(f, names, arrays) for f in factors if f[0][0] == "Y")
@@ -200,16 +213,16 @@ def _index(name: str) -> str:
     return r"\bar{x}" if name == "x̄" else latex_names.name(name)
 
 
-def _factor(factor: Factor, names: Mapping[int, str], arrays: Mapping[str, str]) -> str:
+def _factor(factor: Factor, names: Mapping[int, str], arrays: Letters) -> str:
     label, at, _ = factor
     inside = " ".join(_index(names[i]) for i in at)
     if label == "s":
-        return rf"\sqrt{{V^{{{inside} {inside}}}}}"
+        return rf"\sqrt{{{latex_names.name(arrays['V'])}^{{{inside} {inside}}}}}"
     if label == "I":
         return rf"1_{{{inside}}}"
     if label[0] in ARRAYS or label[0] == "Y":
         return _raised(latex_names.name(arrays[label]), rf"\,{inside}" if inside else "")
-    return _raised(latex_names.name(arrays[label]) if definition_of(label) else label, inside)
+    return _raised(latex_names.name(arrays[label]), inside)
 
 
 def _raised(name: str, indices: str) -> str:
@@ -217,25 +230,24 @@ def _raised(name: str, indices: str) -> str:
     return f"{name}^{{{indices}}}" if indices else name
 
 
-def _mean(label: str, arrays: Mapping[str, str]) -> Formula:
+def _mean(label: str, arrays: Letters) -> Formula:
     """What a Gaussian mean is."""
     definition = definition_of(label)
     assert definition is not None
-    own = "αβδωνκμξ"[: definition.rank]
+    own = writing.DEFINED[: definition.rank]
     free = {free_index(i): c for i, c in enumerate(own)}
     change = {LOCAL + i: at for i, at in enumerate(free)}
     laws = [
         " ".join(summed(Form({renamed(f, change): c for f, c in terms}), arrays, letters=own))
         for terms in definition.covariances
     ]
-    left = _raised(latex_names.name(arrays[label]), " ".join(map(_index, own)))
+    left = _raised(latex_names.name(arrays[label]), " ".join(_index(arrays[c]) for c in own))
     if isinstance(definition, Deviation):
         power = sympy.latex(definition.power / 2)
         return Formula(left, "=", (laws[0] if power == "1" else rf"\left({laws[0]}\right)^{{{power}}}",))
-    names = ["u", "u'"][: len(definition.functions)]
+    names = [arrays.latex("u"), arrays.latex("u'")][: len(definition.functions)]
     inner = r"\,".join(
-        FormulaPrinter().doprint(f.xreplace({U: Symbol(v, real=True)}))
-        for f, v in zip(definition.functions, names, strict=True)
+        FormulaPrinter({"symbol_names": {U: v}}).doprint(f) for f, v in zip(definition.functions, names, strict=True)
     )
     pairs = [(a, b) for i, a in enumerate(names) for b in names[i:]]
     given = r",\ ".join(rf"\operatorname{{E}}\,{a} {b} = {c}" for (a, b), c in zip(pairs, laws, strict=True))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tplimits.regimes.depth.algebra.forms import Form
     from tplimits.regimes.depth.derivation.block import BlockLimit
     from tplimits.regimes.depth.derivation.scalars.limits import Weight
+    from tplimits.report.letters import Letters
 
 #: how many tokens a sum of one number runs over
 _SIZE = Function("size")
@@ -40,21 +41,23 @@ class _Printer(FormulaPrinter):
         return self.array(expr.array, [latex_names.name(i.name) for i in expr.indices])
 
 
-def text_lines(limit: BlockLimit, arrays: Mapping[str, str]) -> Iterator[str]:
+def text_lines(limit: BlockLimit, arrays: Letters) -> Iterator[str]:
     """φ as a function of Y, and the law of Y."""
-    names = _names(limit)
+    names = _names(limit, arrays)
     for label, weight in limit.weights.items():
         left = writing.indexed(arrays[label], ", ".join(_axes(weight)))
-        shown = render.body_text(weight.program, _told(weight, names, lambda s, at: Symbol(writing.indexed(s, at))))
+        shown = render.body_text(
+            weight.program, _told(weight, names, arrays, lambda s, at: Symbol(writing.indexed(s, at)))
+        )
         yield f"  {left:<9} = {shown}"
     programs = {w.program.name: w.program for w in limit.weights.values()}
     parts = {(w.program.name, p) for w in limit.weights.values() for p in w.parts}
     for (program, position), name in names.items():
         what = _scalar(programs[program], position)
         told = f"{what}, less its mean and the scalars that multiply it" if (program, position) in parts else what
-        yield f"  {name:<9} = {told}, Gaussian given V"
-    for first, second, form in _laws(limit, names):
-        pair = ", ".join(writing.indexed(*x) for x in (first, second))
+        yield f"  {name:<9} = {told}, Gaussian given {arrays['V']}"
+    for first, second, form in _laws(limit, names, arrays):
+        pair = ", ".join(writing.indexed(name, "".join(at)) for name, at in (first, second))
         yield f"              Cov({pair}) = {writing.text(form, arrays)}"
     for number, array in _arrays(limit).items():
         yield f"  array{number:<4} = the constant array {contents(array.values)}"
@@ -76,9 +79,9 @@ def _scalar(program: Program, position: int) -> str:
     return f"√n times {'an average' if read.name.startswith('_') else f'`{read.name}`'}"
 
 
-def formulas(limit: BlockLimit, arrays: Mapping[str, str], shown: Callable[[Form], str]) -> Iterator[Formula]:
+def formulas(limit: BlockLimit, arrays: Letters, shown: Callable[[Form], str]) -> Iterator[Formula]:
     """The same in LaTeX, where `shown` writes a form."""
-    names = _names(limit)
+    names = _names(limit, arrays)
     for label, weight in limit.weights.items():
         written: dict[Symbol, str] = {}
 
@@ -87,27 +90,27 @@ def formulas(limit: BlockLimit, arrays: Mapping[str, str], shown: Callable[[Form
             written[found] = _raised(name, at.split(", ") if at else [])
             return found
 
-        told = _told(weight, names, symbol)
+        told = _told(weight, names, arrays, symbol)
         written |= {s: latex_names.name(s.name.strip("|")) for s in told.free_symbols - set(written)}
         right = _Printer({"symbol_names": written}).doprint(told)
         yield Formula(_raised(arrays[label], _axes(weight)), "=", (right,))
-    for first, second, form in _laws(limit, names):
-        pair = ", ".join(_raised(name, list(at)) for name, at in (first, second))
+    for first, second, form in _laws(limit, names, arrays):
+        pair = ", ".join(_raised(name, at) for name, at in (first, second))
         yield Formula(rf"\operatorname{{Cov}}\left({pair}\right)", "=", (shown(form),))
     for number, array in _arrays(limit).items():
         yield constant(_Printer().array(number, [latex_names.name(a) for a in array.axes]), array.values)
 
 
-def _names(limit: BlockLimit) -> Names:
+def _names(limit: BlockLimit, arrays: Letters) -> Names:
     read = dict.fromkeys((w.program.name, p) for w in limit.weights.values() for p in w.read if p != w.program.state)
-    return {key: "Y" if k == 0 else f"Y{k + 1}" for k, key in enumerate(read)}
+    return dict(zip(read, arrays.numbered("Y"), strict=False))
 
 
 def _axes(weight: Weight) -> list[str]:
     return [a.name.split("′")[0] for a in weight.axes]
 
 
-def _told(weight: Weight, names: Names, symbol: Callable[[str, str], Symbol]) -> Expr:
+def _told(weight: Weight, names: Names, arrays: Letters, symbol: Callable[[str, str], Symbol]) -> Expr:
     """The function of a weight with Y at its indices in the place of averages."""
     bound = dict.fromkeys(s.bound for s in weight.function.atoms(AxisSum))
     change: dict[Expr, Expr] = {a: Symbol(a.name.split("′")[0], integer=True) for a in weight.axes}
@@ -118,7 +121,7 @@ def _told(weight: Weight, names: Names, symbol: Callable[[str, str], Symbol]) ->
         change
     )
     swap = {
-        e: symbol(names.get((weight.program.name, e.source), "V"), ", ".join(map(str, e.indices)))
+        e: symbol(names.get((weight.program.name, e.source), arrays["V"]), ", ".join(map(str, e.indices)))
         for e in entries(plain)
     }
     return plain.xreplace(swap)
@@ -128,16 +131,17 @@ def _counted(total: AxisSum) -> Expr:
     return total.summand * _SIZE(Symbol(total.axis))
 
 
-def _laws(limit: BlockLimit, names: Names) -> Iterator[tuple[tuple[str, str], tuple[str, str], Form]]:
+def _laws(
+    limit: BlockLimit, names: Names, arrays: Letters
+) -> Iterator[tuple[tuple[str, list[str]], tuple[str, list[str]], Form]]:
     """Pairs of Y at letters, and their covariance."""
     programs = {w.program.name: w.program for w in limit.weights.values()}
     for program, law in limit.laws.items():
         for (one, two), form in law.items():
             if one <= two and form:
                 sizes = [len(read_axes(programs[program], p)) for p in (one, two)]
-                letters = [writing.FREE.get(free_index(i), f"i{i}") for i in range(sum(sizes))]
-                a, b = "".join(letters[: sizes[0]]), "".join(letters[sizes[0] :])
-                yield (names[program, one], a), (names[program, two], b), form
+                letters = [arrays[writing.FREE.get(free_index(i), f"i{i}")] for i in range(sum(sizes))]
+                yield (names[program, one], letters[: sizes[0]]), (names[program, two], letters[sizes[0] :]), form
 
 
 def _raised(name: str, indices: list[str]) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import networkx
 import sympy
 from sympy import Expr, Rational, S, Symbol
 
@@ -112,7 +111,7 @@ class _Exactly(Reading[Jet]):
         self._widths = {width_symbol(w): self.averages.ratios[w] for w in self.program.widths}
         self._leaves = {leaf: _rational(v) for leaf, v in table.numbers.leaves.items() if leaf not in self._widths}
 
-    def run(self, wanted: set[int]) -> None:
+    def run(self, wanted: frozenset[int]) -> None:
         """The instructions that are wanted, and no others: their means may have no closed form."""
         for position, s in enumerate(self.program.instructions):
             self._where = self.program.where(position)
@@ -173,9 +172,7 @@ def exactly(table: Table, observables: Sequence[Observable]) -> ExactExpansion:
     Raises NoClosedForm where a mean has none; EvaluationError should they differ from the numbers.
     """
     run = _Exactly(table)
-    graph = table.program.graph
-    ends = {key[0] for o in observables for key in keys(o)}
-    run.run(ends.union(*(networkx.ancestors(graph, p) for p in ends)))
+    run.run(table.program.behind(key[0] for o in observables for key in keys(o)))
     jets = {o.label: run.observed(o) for o in observables}
     do = run.averages
     covariances = {(a, b): _covariance(do, u, w) for a, u in jets.items() for b, w in jets.items()}

@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import networkx
 import numpy
 
 from tplimits import sampling
@@ -48,11 +47,7 @@ def _riemann_errors(result: WidthLimit, asked: CheckAsked) -> dict[str, float]:
     program = result.program
     random = {p for p, s in enumerate(program) if isinstance(s, (InitialMatrix, InitialVector)) and not is_place(s)}
     random -= {p for p in random if isinstance(s := program[p], InitialVector) and s.law.std == 0}
-    still = {
-        o.label: keys(o)
-        for o in result.observables
-        if not any((networkx.ancestors(program.graph, p) | {p}) & random for p, _ in keys(o))
-    }
+    still = {o.label: keys(o) for o in result.observables if not program.behind(p for p, _ in keys(o)) & random}
     n = min(asked.sampling.widths or (_LEAST,))
     found: list[dict[str, float]] = []
     for width in (n, 2 * n):

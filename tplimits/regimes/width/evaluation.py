@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import networkx
 import numpy
 from sympy import Expr, Symbol
 
@@ -111,7 +110,7 @@ def evaluate(
 
     refused = state.settle(partial(intervals.values, state.engine, constants=values))
     found = _Evaluation(program, state, values, method, by_particles, refused)
-    return all_finite(found.numbers(_chosen(observables, only)))
+    return all_finite(found.numbers(_chosen(program, observables, only)))
 
 
 def _settled(state: Derivation, chosen: Sequence[Observable], values: Mapping[Symbol, Expr]) -> dict[Key, float]:
@@ -135,8 +134,7 @@ def _refuse_without_error(
     """
     if not may_have_no_error(program):
         return
-    ends = {position for o in chosen for position, _ in keys(o)}
-    above = ends.union(*(networkx.ancestors(program.graph, p) for p in ends))
+    above = program.behind(position for o in chosen for position, _ in keys(o))
     read = {int(e.source) for p in above if isinstance(s := program[p], MatMul) for e in entries(s.operand)}
     pairs = [(o.left, o.right) for o in chosen if isinstance(o, BracketObservable)]
     pairs += [(key, key) for key in state.kets if key[0] in read]
@@ -156,7 +154,7 @@ def integrated(program: Program, ratios: Mapping[str, float], constants: Mapping
     return evaluate(program, state, returned, "quadrature", none, ratios, constants)
 
 
-def _chosen(observables: Sequence[Observable], only: Sequence[str] | None) -> list[Observable]:
+def _chosen(program: Program, observables: Sequence[Observable], only: Sequence[str] | None) -> list[Observable]:
     """The observables asked for."""
     if only is None:
         return list(observables)
@@ -164,7 +162,8 @@ def _chosen(observables: Sequence[Observable], only: Sequence[str] | None) -> li
     only = names_of("only", only, EvaluationError)
     for name in only:
         if name not in labels:
-            raise EvaluationError(f"only={shown(name)}: the labels are {', '.join(labels)}.")
+            others = f"the labels are {', '.join(labels)}."
+            raise EvaluationError(f"only={shown(name)}: {program.written_out.get(name, others)}")
     return [o for o in observables if o.label in only]
 
 

@@ -117,7 +117,7 @@ def test_what_is_printed_says_which_entries_move():
     assert "|W[layer=1]_0 x#2_t⟩ − η Σ_{s<t} Q_s(|d_8_s⟩_χ_s⟨x#2_s|) |x#2_t⟩" in str(moved["layers"])
     for name, line in {
         "tied": "Σ_{v} δ[v=cls] ⟨_5|Q_t(G_E)⟩   with G_E = Σ_b (χ^b[cls=v] |_5⟩ + χ^b |dE[cls_out, v]⟩)",
-        "several": "+ ⟨_7|Q_t(Σ_b χ^b[cls] |_7⟩)⟩",
+        "several": "+ ⟨_7|Q_t(Σ_b̃ χ^b̃[cls] |_7⟩)⟩",
         "picked": "Σ_{v} δ[v=0] ⟨w|Q_t(G_E)⟩",
         "looked_up": "Σ_{v} Σ_{p} δ[v=table0[p]] ⟨dz[p]|Q_t(G_E)⟩",
     }.items():

@@ -109,7 +109,7 @@ def number_at_generic_data(network: Program, position: int, s: ScalarNonlin) -> 
 
 def _at_generic_data(network: Program, position: int, s: Instruction, start: float) -> list[Number]:
     """The limits of a scalar, or of the mean of a vector, at all indices, and a set of data; [] where it has none."""
-    bound = network.sized({a: _SIZE for a in network.all_axes if network.size(a) is None})
+    bound = network.sized(dict.fromkeys(network.all_axes, _SIZE))
     # values of scalars may be special, as 0: numbers without a pattern take their place
     before = (replace(i, value=None) if isinstance(i, InitialScalar) else i for i in bound.instructions[:position])
     instructions: list[Instruction] = [*before, s]

@@ -210,7 +210,7 @@ def _with_free_scalars(program: Program, sums: Mapping[int, int]) -> Recursion:
     Means over other neurons, E ψ(x_α; x_β) over β, are functions of x_α, as ψ(x_α; c) is for any c: a constant stands
     for the neuron β, so that what vanishes for all of them vanishes.
     """
-    needed = set(sums.values()).union(*(networkx.ancestors(program.graph, source) for source in sums.values()))
+    needed = program.behind(sums.values())
     swap = _constants(program)
     others: dict[Expr, Expr] = {}
     instructions: list[Instruction] = []

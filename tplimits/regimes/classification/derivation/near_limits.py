@@ -123,7 +123,7 @@ def without_powers_in_jumps(network: Program) -> Program:
         return put_in(body, {j: j.func(without_factor(j.args[0], widths)) for j in found(body, *JUMPS)}, {})
 
     widths = network.known.width_symbols
-    return network.replace(instructions=tuple(s.changed(out) for s in network))
+    return network.changed(out)
 
 
 def vanishes_at(node: Expr, limits: Mapping[Entry, Expr]) -> bool:

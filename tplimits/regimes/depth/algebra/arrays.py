@@ -18,6 +18,7 @@ from typing import Any
 import numpy
 from sympy import Rational
 
+from tplimits.program.parts import linked
 from tplimits.regimes.depth.algebra.canonical import canonical
 from tplimits.regimes.depth.algebra.products import Factor, Factors, ProductTerm, renamed
 from tplimits.regimes.depth.algebra.tables import CANCELLED, TOLERANCE, balanced, constant, exactly, scale_of, sum_over
@@ -250,15 +251,7 @@ def _connected(factors: Factors, inner: Callable[[int], bool]) -> list[list[Fact
     """The groups of arrays that hang together by summed indices that are `inner` and stand in arrays alone."""
     others = {i for f in factors if f[0][0] not in ARRAYS for i in f[1]}
     free = {i for f in factors for i in f[1] if i >= 0 and inner(i)} - others
-    groups: list[tuple[set[int], list[Factor]]] = []
-    for factor in factors:
-        held = free.intersection(factor[1])
-        if not held:
-            continue
-        joined = [g for g in groups if g[0] & held]
-        groups = [g for g in groups if not g[0] & held]
-        groups.append((held.union(*(g[0] for g in joined)), [f for g in joined for f in g[1]] + [factor]))
-    return [g for _, g in groups]
+    return [group for group, _ in linked((f, free.intersection(f[1])) for f in factors if not free.isdisjoint(f[1]))]
 
 
 def _outer(group: list[Factor], inner: Callable[[int], bool]) -> tuple[int, ...]:

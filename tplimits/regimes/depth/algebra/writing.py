@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy
 import sympy
@@ -16,10 +17,16 @@ from tplimits.regimes.depth.algebra.arrays import ARRAYS
 from tplimits.regimes.depth.algebra.forms import Form
 from tplimits.regimes.depth.algebra.means import LOCAL, Deviation, U, definition_of, held_labels
 from tplimits.regimes.depth.algebra.products import SPAN, Factors, free_index, renamed
+from tplimits.report.letters import Letters, bare_names
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
 
 #: names of free token indices and of summed ones
 FREE = {-4: "α", -3: "β", -2: "δ", -1: "ω", -5: "σ", -6: "τ", -7: "υ", -8: "ψ", -9: "χ", -10: "ϑ"}
 SUMMED = "νκμξηζθφ"
+#: names of the tokens of a Gaussian mean where it is defined
+DEFINED = "αβδωνκμξ"
 #: names of summed indices of other axes, such as heads: h, h1, h2, …
 OTHERS = "h"
 M = Symbol("m", integer=True, positive=True)
@@ -27,13 +34,15 @@ M = Symbol("m", integer=True, positive=True)
 _COVARIANCES = frozenset("VCD")
 
 
-def named(factors: Factors, coefficient: Expr, letters: str = "") -> tuple[dict[int, str], Expr, list[str]]:
+def named(
+    factors: Factors, coefficient: Expr, names: Letters, letters: str = ""
+) -> tuple[dict[int, str], Expr, list[str]]:
     """Names of the indices, the coefficient left, and the indices left to be summed.
 
     A summed index that stands once, in a V, is an average over tokens (x̄) and takes one factor 1/m.  `letters` are
     those of the free indices, α, β, δ, ω unless given.
     """
-    names = {free_index(i): c for i, c in enumerate(letters)} or dict(FREE)
+    shown = {free_index(i): c for i, c in enumerate(letters)} or dict(FREE)
     count: dict[int, int] = {}
     for _, at, _ in factors:
         for i in at:
@@ -46,13 +55,18 @@ def named(factors: Factors, coefficient: Expr, letters: str = "") -> tuple[dict[
     inside_v = {i for label, at, _ in factors if label in _COVARIANCES for i in at}
     for i in sorted(count):
         if count[i] == 1 and i in inside_v and available > 0:
-            names[i] = "x̄"
+            shown[i] = "x̄"
             available -= 1
             coefficient = coefficient * M
         else:
-            names[i] = next(others if i >= SPAN else fresh)
-            left.append(names[i])
-    return names, coefficient, left
+            shown[i] = next(others if i >= SPAN else fresh)
+            left.append(shown[i])
+    return {i: names[c] for i, c in shown.items()}, _told_apart(coefficient, names), [names[c] for c in left]
+
+
+def _told_apart(expr: Expr, names: Letters) -> Expr:
+    """The number of tokens by another letter where a constant has its own."""
+    return expr.xreplace({M: Symbol(names["m"], integer=True, positive=True)})
 
 
 def numbered(letters: str) -> Iterator[str]:
@@ -71,8 +85,8 @@ def _power_of_m(coefficient: Expr) -> Expr:
     return exponent if base == M and not rest.has(M) and exponent.is_Integer else S.Zero
 
 
-def text(form: Form, arrays: Mapping[str, str] | None = None, most: int = 40, letters: str = "") -> str:
-    """A form as one line.
+def text(form: Form, arrays: Letters | None = None, most: int = 40, letters: str = "") -> str:
+    """A form as one line; letters are told apart from the constants in it where it has no names yet.
 
     >>> V = lambda a, b: ("V", (a, b), 0)
     >>> text(Form({(V(-4, -3),): -S.One, (V(0, 1),): M**-2}))
@@ -80,13 +94,14 @@ def text(form: Form, arrays: Mapping[str, str] | None = None, most: int = 40, le
     >>> text(Form({(): S.One, (V(-4, -3),): -S.Half}))
     '1 - 1/2·V[αβ]'
     """
+    arrays = Letters(_constants([form])) if arrays is None else arrays
     pieces = []
     for factors, coefficient in list(form.terms.items())[:most]:
-        names, number, left = named(factors, coefficient, letters)
+        names, number, left = named(factors, coefficient, arrays, letters)
         sign = "-" if number.could_extract_minus_sign() else "+"
         number = -number if sign == "-" else number
         total = f"Σ_{''.join(left)} " if left else ""
-        product = total + " ".join(_with_mean([(f[0], _factor(f, names, arrays or {})) for f in factors]))
+        product = total + " ".join(_with_mean([(f[0], _factor(f, names, arrays)) for f in factors]))
         shown = _bracketed(NumberPrinter().doprint(number))
         pieces.append(f"{sign} {shown if not product else product if number == 1 else f'{shown}·{product}'}")
     if len(form.terms) > most:
@@ -105,13 +120,13 @@ def _bracketed(shown: str) -> str:
     return f"({shown})" if " " in shown else shown
 
 
-def _factor(factor: tuple, names: Mapping[int, str], arrays: Mapping[str, str]) -> str:
+def _factor(factor: tuple, names: Mapping[int, str], arrays: Letters) -> str:
     label, at, _ = factor
     inside = "".join(names[i] for i in at)
     if label == "s":
-        return f"√V[{inside * 2}]"
+        return f"√{arrays['V']}[{inside * 2}]"
     known = "p" if label[0] in ARRAYS else "φ" if label[0] == "Y" else "κ" if definition_of(label) else label
-    return indexed(arrays.get(label, known), inside)
+    return indexed(arrays.get(label) or arrays[known], inside)
 
 
 def indexed(name: str, indices: str) -> str:
@@ -119,34 +134,37 @@ def indexed(name: str, indices: str) -> str:
     return f"{name}[{indices}]" if indices else name
 
 
-def array_names(forms: Iterable[Form]) -> dict[str, str]:
+def array_names(forms: Iterable[Form], program: Program | None = None) -> Letters:
     """What constant arrays, Gaussian means and weights of order 1 are called: p, then p2, …; κ, κ2, …; φ, φ2, …
 
-    Means without tokens are numbers, κ0, which no summed token is called.  No constant of the block has these names.
+    Means without tokens are numbers, κ0, which no summed token is called.  Nothing that stands in the formulas of the
+    program by its name is written like these, or like another letter of theirs.
     """
     read = list(forms)
     held = [f for form in read for factors in form.terms for f in factors]
-    taken = {s.name for form in read for coefficient in form.terms.values() for s in coefficient.free_symbols}
+    names = Letters({*_constants(read), *(bare_names(program) if program is not None else ())})
     inside = sorted(label for f in held for label in held_labels([f]) if label[0] in ARRAYS)
-    found: dict[str, str] = {}
     for letter, labels in (
         ("p", dict.fromkeys([f[0] for f in held if f[0][0] in ARRAYS] + inside)),
         ("κ", dict.fromkeys(f[0] for f in held if definition_of(f[0]) and f[1])),
         ("κ0", dict.fromkeys(f[0] for f in held if definition_of(f[0]) and not f[1])),
         ("φ", dict.fromkeys(f[0] for f in held if f[0][0] == "Y")),
     ):
-        all_names = itertools.chain([letter], (f"{letter}{i}" for i in itertools.count(2)))
-        free = (name for name in all_names if name not in taken)
-        found |= {label: next(free) for label in labels}
-    return found
+        names.update(zip(labels, names.numbered(letter), strict=False))
+    return names
 
 
-def definitions(names: Mapping[str, str]) -> list[tuple[str, str]]:
+def _constants(forms: Iterable[Form]) -> set[str]:
+    """The names of all symbols in coefficients but for the number of tokens."""
+    return {s.name.strip("|") for f in forms for c in f.terms.values() for s in c.free_symbols - {M}}
+
+
+def definitions(names: Letters) -> list[tuple[str, str]]:
     """What the Gaussian means among some named labels are: (κ[αβ], E[…] with its covariances), a line each.
 
     >>> from tplimits.regimes.depth.algebra.means import of_columns
     >>> label = of_columns((sympy.tanh(U), sympy.tanh(U)), (-4, -3))[0]
-    >>> definitions({label: "κ"})
+    >>> definitions(Letters(known={label: "κ"}))
     [('κ[αβ]', 'E[tanh(u) tanh(u′)], C(u) = V[αα], C(u, u′) = V[αβ], C(u′) = V[ββ]')]
     """
     lines = []
@@ -154,20 +172,22 @@ def definitions(names: Mapping[str, str]) -> list[tuple[str, str]]:
         definition = definition_of(label)
         if definition is None:
             continue
-        own = "αβδωνκμξ"[: definition.rank]
+        own = DEFINED[: definition.rank]
         arguments = {LOCAL + i: free_index(i) for i in range(definition.rank)}
         shown = [text(_renamed_form(c, arguments), names, letters=own) for c in definition.covariances]
-        left = indexed(name, own)
+        left = indexed(name, names.text(own))
         if isinstance(definition, Deviation):
             lines.append((left, shown[0] if definition.power == 2 else f"({shown[0]})^({definition.power / 2})"))
             continue
-        variables = ["u", "u′"][: len(definition.functions)]
+        variables = [names["u"], names["u"] + "′"][: len(definition.functions)]
         product = " ".join(
             f"({s})" if f.is_Add else s
             for f, v in zip(definition.functions, variables, strict=True)
             for s in [sympy.sstr(f.xreplace({U: Symbol(v, real=True)}))]
         )
-        pairs = [f"C({', '.join(dict.fromkeys((a, b)))})" for i, a in enumerate(variables) for b in variables[i:]]
+        pairs = [
+            f"{names['C']}({', '.join(dict.fromkeys((a, b)))})" for i, a in enumerate(variables) for b in variables[i:]
+        ]
         laws = ", ".join(f"{p} = {c}" for p, c in zip(pairs, shown, strict=True))
         lines.append((left, f"E[{product}], {laws}"))
     return lines
@@ -187,7 +207,7 @@ def defined(form: Form, known: Mapping[str, numpy.ndarray]) -> tuple[str, str]:
 
 def expression(
     form: Form,
-    arrays: Mapping[str, str] | None = None,
+    arrays: Letters | None = None,
     tokens: Expr = M,
     known: Mapping[str, numpy.ndarray] | None = None,
     local: int = 0,
@@ -197,48 +217,51 @@ def expression(
     >>> expression(Form({(("V", (-4, 0), 0),): 1 / M}))
     Sum(V[α, ν], (ν, 1, m))/m
     """
-    V = IndexedBase("V", real=True)
-    found = S.Zero
+    arrays = Letters(_constants([form])) if arrays is None else arrays
+    base = {letter: IndexedBase(arrays[letter], real=True) for letter in (*_COVARIANCES, "R")}
+    V, found = base["V"], S.Zero
     for factors, coefficient in form.terms.items():
         dummies = sorted({i for _, at, _ in factors for i in at if i >= 0})
-        names = {i: Symbol(n, integer=True) for i, n in FREE.items()}
+        names = {i: Symbol(arrays[n], integer=True) for i, n in FREE.items()}
         names |= {-4 - i: Symbol(f"local {i}", integer=True) for i in range(local)}
         others = [i for i in dummies if i >= SPAN]
         summed = itertools.islice(numbered(SUMMED), local, None)
-        names |= {i: Symbol(n, integer=True) for n, i in zip(summed, (i for i in dummies if i < SPAN), strict=False)}
-        names |= {i: Symbol(n, integer=True) for n, i in zip(numbered(OTHERS), others, strict=False)}
+        names |= {
+            i: Symbol(arrays[n], integer=True) for n, i in zip(summed, (i for i in dummies if i < SPAN), strict=False)
+        }
+        names |= {i: Symbol(arrays[n], integer=True) for n, i in zip(numbered(OTHERS), others, strict=False)}
         sizes = _sizes(factors, known or {})
         product, random = S.One, S.One
         for label, at, _ in factors:
             inside = [names[i] for i in at]
             if label[0] == "Y":
-                name = (arrays or {}).get(label, "φ")
+                name = arrays.get(label) or arrays["φ"]
                 random *= IndexedBase(name, real=True)[tuple(inside)] if inside else Symbol(name, real=True)
-            elif label in _COVARIANCES or label == "R":
-                product *= IndexedBase(label, real=True)[tuple(inside)]
+            elif label in base:
+                product *= base[label][tuple(inside)]
             elif label == "s":
                 product *= sympy.sqrt(V[inside[0], inside[0]])
             elif label == "N":
                 product *= folded.expression(*(V[a, b] for a, b in (inside, [inside[0]] * 2, [inside[1]] * 2)))
             elif label in ("A", "B"):
-                product *= folded.moved_expression(label, *(IndexedBase(x, real=True) for x in "VCD"), *inside)
+                product *= folded.moved_expression(label, *(base[x] for x in "VCD"), *inside)
             elif label == "r":
                 product /= sympy.sqrt(V[inside[0], inside[0]])
             elif label == "I":
                 product *= sympy.KroneckerDelta(*inside)
             elif definition_of(label) is not None:
-                product *= _mean(label, inside, arrays or {}, tokens, known)
+                product *= _mean(label, inside, arrays, tokens, known)
             else:
-                product *= IndexedBase((arrays or {}).get(label, "p"), real=True)[tuple(inside)]
+                product *= IndexedBase(arrays.get(label) or arrays["p"], real=True)[tuple(inside)]
         product = product if random == 1 else product * sympy.Function("E")(random)
         for i in dummies:
             product = Sum(product, (names[i], 1, sizes[i] if i in others else tokens))
         found += coefficient * product
-    return found
+    return _told_apart(found, arrays)
 
 
 def _mean(
-    label: str, inside: list[Symbol], arrays: Mapping[str, str], tokens: Expr, known: Mapping[str, numpy.ndarray] | None
+    label: str, inside: list[Symbol], arrays: Letters, tokens: Expr, known: Mapping[str, numpy.ndarray] | None
 ) -> Expr:
     """A Gaussian mean as a function of its covariances, a power of a variance as one."""
     definition = definition_of(label)
@@ -249,7 +272,7 @@ def _mean(
     at = [c.xreplace(names) for c in found]
     if isinstance(definition, Deviation):
         return at[0] ** (definition.power / 2)
-    return sympy.Function(arrays.get(label, "κ"), real=True)(*at)
+    return sympy.Function(arrays.get(label) or arrays["κ"], real=True)(*at)
 
 
 def _sizes(factors: Factors, known: Mapping[str, numpy.ndarray]) -> dict[int, int]:

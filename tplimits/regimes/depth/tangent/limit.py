@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tplimits.regimes.depth.tangent.verdict import Gradients
     from tplimits.regimes.protocol import CheckAsked
     from tplimits.report.latex_formulas import Formula
+    from tplimits.report.letters import Letters
     from tplimits.sampling.verdict import Verdict
 
 
@@ -92,9 +93,9 @@ class TangentSDE(OfBlock):
         return expression(form, self.array_names, self.tokens, self.limit.arrays)
 
     @cached_property
-    def array_names(self) -> dict[str, str]:
-        """What constant arrays and Gaussian means are called in print."""
-        return array_names(self.limit.forms.drift.values())
+    def array_names(self) -> Letters:
+        """What constant arrays and Gaussian means are called in print, and the letters of formulas."""
+        return array_names(self.limit.forms.drift.values(), self.program)
 
     @property
     def assumptions(self) -> tuple[str, ...]:

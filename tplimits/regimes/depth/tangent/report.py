@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import sympy
@@ -11,6 +11,7 @@ from tplimits.errors import NoLimitError
 from tplimits.law.kets import Step
 from tplimits.regimes.depth import report as covariance
 from tplimits.regimes.depth.algebra import folded, writing
+from tplimits.regimes.depth.algebra.products import MATRIX
 from tplimits.regimes.depth.derivation.assumptions import NOCI
 from tplimits.report.latex_formulas import Formula
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
     from tplimits.regimes.depth.algebra.forms import Form
     from tplimits.regimes.depth.tangent.derived import DerivedTangents
+    from tplimits.report.letters import Letters
 
 #: what the limit rests on besides the forward one
 ASSUMED = (
@@ -49,21 +51,23 @@ _LATEX = {
 }
 
 
-def text(name: str, limit: DerivedTangents, arrays: Mapping[str, str], assumptions: Sequence[str]) -> str:
+def text(name: str, limit: DerivedTangents, arrays: Letters, assumptions: Sequence[str]) -> str:
     """Drift, noise, where gradients of parameters start, and assumptions."""
-    lines = [f"SDE of tokens and tangents of {name}: V = XXᵀ/n, C = X δXᵀ/n, D = δX δXᵀ/n"]
+    own = arrays.text
+    lines = [f"SDE of tokens and tangents of {name}: {own('V = XXᵀ/n, C = X δXᵀ/n, D = δX δXᵀ/n')}"]
     for letter in LETTERS:
         lines += covariance.defined_as(f"b_{letter}[αβ]", limit.forms.drift[letter], arrays)
     root = limit.sequences.root
     if root is not None:
-        lines.append(f"  noise     = that of V at the 2m vectors x, δx: √(s/2) L(G + Gᵀ)Lᵀ with s = {root.isotropic}")
+        where = own("that of V at the 2m vectors x, δx")
+        lines.append(f"  noise     = {where}: {covariance.isotropic(root, arrays)}")
         lines += [f"            + the response to {', '.join(r.matrices)}, moved along δx" for r in root.responses]
     else:
         lines.append(f"  noise     = no structured root of Σ: {limit.rootless}")
     if covariance.holds(limit.forms.drift.values(), "NAB"):
-        lines.append(f"  N[αβ]     = {folded.TEXT}")
+        lines.append(own(f"  N[αβ]     = {folded.TEXT}"))
     lines += [
-        f"  {label}         = {_KERNELS[label]}"
+        own(f"  {label}         = {_KERNELS[label]}")
         for label in "ABr"
         if covariance.holds(limit.forms.drift.values(), label)
     ]
@@ -76,19 +80,19 @@ def text(name: str, limit: DerivedTangents, arrays: Mapping[str, str], assumptio
     return "\n".join(lines)
 
 
-def _start(limit: DerivedTangents, parameter: str, arrays: Mapping[str, str]) -> str:
+def _start(limit: DerivedTangents, parameter: str, arrays: Letters) -> str:
     try:
         start = limit.start(parameter)
     except NoLimitError as refused:
         return f"not derived: {refused}"
-    power = f"n^(-{start.order}) · " if start.order else ""
+    power, D = f"n^(-{start.order}) · " if start.order else "", arrays["D"]
     if start.quadratic is not None:
-        found = f"starts from D = {power}({writing.text(start.quadratic, arrays)})"
+        found = f"starts from {D} = {power}({writing.text(start.quadratic, arrays)})"
         if start.linear:
-            found += f", C = n^(-{sympy.Rational(start.order, 2)}) · ({writing.text(start.linear, arrays)})"
-        return f"{found}, R = LGLᵀ"
+            found += f", {arrays['C']} = n^(-{sympy.Rational(start.order, 2)}) · ({writing.text(start.linear, arrays)})"
+        return f"{found}, {arrays['R']} = {covariance.LAWS[MATRIX].format_map(arrays)}"
     mean = "a mean of " if start.refusal else ""
-    return f"starts from {mean}D = {power}({writing.text(start.form, arrays)})"
+    return f"starts from {mean}{D} = {power}({writing.text(start.form, arrays)})"
 
 
 def steps(program: Program, limit: DerivedTangents) -> tuple[Step, ...]:
@@ -111,23 +115,29 @@ def steps(program: Program, limit: DerivedTangents) -> tuple[Step, ...]:
     )
 
 
-def formulas(limit: DerivedTangents, arrays: Mapping[str, str]) -> list[Formula]:
+def formulas(limit: DerivedTangents, arrays: Letters) -> list[Formula]:
     """Drift of the three blocks, and what stands in it."""
+    own = arrays.latex
     rows = [
         Formula(
-            rf"\mathrm{{d}}{letter}^{{\alpha\beta}}",
+            own(rf"\mathrm{{d}}{letter}^{{\alpha\beta}}"),
             "=",
-            (rf"b_{letter}^{{\alpha\beta}}\,\mathrm{{d}}t", rf"+ \mathrm{{d}}M_{letter}^{{\alpha\beta}},"),
+            (
+                own(rf"b_{letter}^{{\alpha\beta}}\,\mathrm{{d}}t"),
+                own(rf"+ \mathrm{{d}}M_{letter}^{{\alpha\beta}},"),
+            ),
         )
         for letter in LETTERS
     ]
     for letter in LETTERS:
         form: Form = limit.forms.drift[letter]
-        rows.append(Formula(rf"b_{letter}^{{\alpha\beta}}", "=", tuple(covariance.summed(form, arrays))))
+        rows.append(Formula(own(rf"b_{letter}^{{\alpha\beta}}"), "=", tuple(covariance.summed(form, arrays))))
     if covariance.holds(limit.forms.drift.values(), "NAB"):
-        rows.append(Formula(r"N^{\alpha\beta}", "=", (folded.LATEX,)))
+        rows.append(Formula(own(r"N^{\alpha\beta}"), "=", (own(folded.LATEX),)))
     rows += [
-        Formula(_LATEX[k][0], "=", (_LATEX[k][1],)) for k in "ABr" if covariance.holds(limit.forms.drift.values(), k)
+        Formula(own(_LATEX[k][0]), "=", (own(_LATEX[k][1]),))
+        for k in "ABr"
+        if covariance.holds(limit.forms.drift.values(), k)
     ]
     rows += covariance.definitions(limit.forms.drift.values(), limit.sequences.arrays, arrays)
-    return [*rows, *covariance.tokens(rows)]
+    return [*rows, *covariance.tokens(rows, arrays)]

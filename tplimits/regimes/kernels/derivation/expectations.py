@@ -12,6 +12,7 @@ from tplimits.errors import NoLimitError
 from tplimits.law.closed_forms.isserlis import gaussian_polynomial
 from tplimits.program.nodes.entries import AxisSum, free_indices
 from tplimits.program.nodes.functions import elementary
+from tplimits.program.parts import linked
 from tplimits.regimes.kernels.derivation.deltas import conditional, without_vanishing_deltas
 from tplimits.regimes.kernels.derivation.forms import Forms, scales_outside
 from tplimits.regimes.kernels.derivation.infinite import limit_of_sum, members_summed, with_infinite_axes
@@ -134,17 +135,7 @@ class Expectations(Openings):
 
     def _groups(self, factors: Sequence[Expr]) -> list[list[Expr]]:
         """Factors gathered into groups that share no source of randomness."""
-        groups: list[tuple[list[Expr], frozenset]] = []
-        for factor in factors:
-            mine, joined = self._sources(factor), [factor]
-            rest = []
-            for group, sources in groups:
-                if overlap(sources, mine):
-                    joined, mine = [*group, *joined], mine | sources
-                else:
-                    rest.append((group, sources))
-            groups = [*rest, (joined, mine)]
-        return [group for group, _ in groups]
+        return [group for group, _ in linked(((f, self._sources(f)) for f in factors), overlap)]
 
     def _group(self, factors: list[Expr]) -> Expr:
         if all(isinstance(f, Of) for f in factors):

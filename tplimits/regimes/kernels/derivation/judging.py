@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import networkx
 import sympy
 from sympy import DiracDelta, Expr, S
 
@@ -309,7 +308,7 @@ class Judgements:
 
     def why_infinite(self, position: int) -> str:
         """Why a tangent has no second moment: because one that it is made of has none; "" where all have."""
-        above = networkx.ancestors(self.state.program.graph, position) | {position}
+        above = self.state.program.behind((position,))
         return next((why for p, why in self.infinite.items() if p in above), "")
 
     def _tail(self, s: OuterNonlin, limit: Expr, kets: Kets) -> Tail:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from sympy import Expr
@@ -50,7 +51,7 @@ class Node:
         return self.operand is not None and self.view is None
 
 
-def overlap(a: frozenset[Source], b: frozenset[Source]) -> bool:
+def overlap(a: AbstractSet[Source], b: AbstractSet[Source]) -> bool:
     """Whether two sets of sources have one in common."""
     if not a.isdisjoint(b):
         return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import sympy
@@ -11,7 +12,7 @@ from sympy import Expr, S, Symbol
 
 from tplimits.program.nodes.entries import AxisSum, Kron, axis_symbol, free_indices
 from tplimits.program.parts import found as parts
-from tplimits.program.parts import remembered
+from tplimits.program.parts import linked, remembered
 from tplimits.regimes.kernels.derivation.leaves import Given, Of, Slot
 
 #: powers of sums up to this exponent are multiplied out
@@ -233,15 +234,10 @@ def axis_sum(value: Expr, index: Symbol, axis: Symbol) -> Expr:
 
 def connected(pieces: list[Expr], covariance: dict) -> list[tuple[list[Expr], list[Symbol]]]:
     """Factors joined where they share variables or their variables are correlated."""
-    groups: list[tuple[list[Expr], set[Symbol]]] = []
     variables = {z for z, _ in covariance}
-    for piece in pieces:
-        mine = piece.free_symbols & variables
-        joined, rest = [piece], []
-        for group, used in groups:
-            if any(a == b or covariance[a, b] != 0 for a in used for b in mine):
-                joined, mine = [*group, *joined], mine | used
-            else:
-                rest.append((group, used))
-        groups = [*rest, (joined, mine)]
+
+    def dependent(mine: AbstractSet[Symbol], used: AbstractSet[Symbol]) -> bool:
+        return any(a == b or covariance[a, b] != 0 for a in used for b in mine)
+
+    groups = linked(((piece, piece.free_symbols & variables) for piece in pieces), dependent)
     return [(g, sorted(u, key=lambda s: int(s.name.lstrip("z′")))) for g, u in groups]

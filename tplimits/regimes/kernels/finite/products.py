@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import networkx
 import numpy
 
 from tplimits.arrays import Array
@@ -90,10 +89,9 @@ class Products:
         if len(network.returns) == 1:
             return 0.0
         random = {p for p, s in enumerate(network) if _is_random(network, p)}
-        behind = (networkx.ancestors(network.graph, network.returns[1]) | {network.returns[1]}) & random
-        slopes = [u.gradient.source for uses in self.sampler.backward.shift_gradients.values() for u in uses]
-        graph = self.sampler.backward.program.graph
-        curved = any((networkx.ancestors(graph, g) | {g}) & random for g in slopes)
+        behind, backward = network.behind(network.returns[1:]) & random, self.sampler.backward
+        slopes = (u.gradient.source for uses in backward.shift_gradients.values() for u in uses)
+        curved = backward.program.behind(slopes) & random
         if not curved and all(isinstance(network[p], InitialScalar) for p in behind):
             total: Any = 0.0
             for position in behind:

@@ -29,6 +29,7 @@ from tplimits.regimes.kernels.report.labels import Title, Titles
 from tplimits.regimes.kernels.report.mean_names import NamedMean, function_name, named_mean, of_user
 from tplimits.regimes.kernels.report.repetition import Repetitions, Run
 from tplimits.regimes.kernels.report.softmaxes import Softmax, with_softmax
+from tplimits.report.letters import Letters
 
 if TYPE_CHECKING:
     from tplimits.regimes.kernels.derivation.derivation import KernelTables
@@ -67,18 +68,19 @@ class Logit:
     covariance: Expr
 
 
-def _unused(letters: str, more: str, taken: frozenset[str]) -> Iterator[str]:
+def _unused(letters: str, more: str, taken: Iterable[str]) -> Iterator[str]:
     """Letters, and numbered ones behind them, but for those that are taken."""
-    return (c for c in itertools.chain(letters, (f"{more}{i}" for i in itertools.count(1))) if c not in taken)
+    return Letters(taken).unused(itertools.chain(letters, (f"{more}{i}" for i in itertools.count(1))))
 
 
-def index_letters(axes: Iterable[str], others: frozenset[str] = frozenset()) -> dict[str, str]:
+def index_letters(axes: Iterable[str], others: Iterable[str] = ()) -> dict[str, str]:
     """A letter for the index of each finite axis, none of them the name of another thing.
 
-    >>> index_letters(("token", "b"), frozenset("a"))
+    >>> index_letters(("token", "b"), "a")
     {'token': 'c', 'b': 'e'}
     """
-    free = _unused(_FREE, "a", others.union(axes))
+    axes = tuple(axes)
+    free = _unused(_FREE, "a", (*others, *axes))
     return {axis: next(free) for axis in axes}
 
 
@@ -94,7 +96,7 @@ class Outline:
         inputs = [derivation.network[p].name for p in derivation.network.inputs]
         self.input = inputs[0] if len(inputs) == 1 else "ξ"
         axes = dict.fromkeys(a for t in derivation.tables for a in (*t.left, *t.right)) | dict.fromkeys(derivation.axes)
-        others = frozenset((*derivation.network.constants, *inputs))  # what else stands in formulas by its name
+        others = (*derivation.network.constants, *inputs)  # what else stands in formulas by its name
         self.letters = index_letters(axes, others)
         self._bound = tuple(itertools.islice(_unused(_BOUND, "i", others), len(_BOUND)))
 

@@ -115,7 +115,7 @@ def _scaled_out(network: Program) -> Program:
     def out(body: Expr) -> Expr:
         return scaled_out(body) if N in found(body, Symbol) else body
 
-    return network.replace(instructions=tuple(s.changed(out) for s in network))
+    return network.changed(out)
 
 
 def _refuse_growth(network: Program, position: int, body: Expr) -> None:

@@ -9,7 +9,6 @@ import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import networkx
 import sympy
 from sympy import DiracDelta, Expr
 
@@ -90,8 +89,7 @@ def _crossed(network: Program, body: Expr, moved: set[int]) -> Expr | None:
             argument = delta.args[0].xreplace({name: total for total, name in names.items()})
             read = [int(e.source) for e in entries(argument) if e.neuron != NO_NEURON]
             # a jump of data, or of vectors that no parameter reaches, has no gradient to pass
-            reached = any(moved & (networkx.ancestors(network.graph, p) | {p}) for p in read)
-            if reached and not _keeps_its_sign(argument):
+            if moved & network.behind(read) and not _keeps_its_sign(argument):
                 return argument
     return None
 

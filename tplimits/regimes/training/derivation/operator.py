@@ -235,9 +235,8 @@ def _biases(network: Program) -> tuple[str, ...]:
     """Scalar parameters that are added to the output."""
     if len(network.returns) == 1:
         return ()
-    shift = network.returns[1]
-    behind = networkx.ancestors(network.graph, shift) | {shift}
-    found = [p for p in sorted(behind) if isinstance(network[p], InitialScalar) and p not in network.inputs]
+    behind = sorted(network.behind(network.returns[1:]))
+    found = [p for p in behind if isinstance(network[p], InitialScalar) and p not in network.inputs]
     refuse_laws_of_biases(network, found)
     return tuple(network[p].name for p in found)
 

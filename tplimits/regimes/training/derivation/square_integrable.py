@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import networkx
 import numpy
 from sympy import Dummy, Expr, Mul, Pow, S, exp
 
@@ -99,7 +98,7 @@ def _has_kinks_of_means(network: Program) -> bool:
     return any(
         isinstance(s, OuterNonlin)
         and bool(found(s.body, *BRANCHES))
-        and not averages.isdisjoint(networkx.ancestors(network.graph, position) | {position})
+        and not averages.isdisjoint(network.behind((position,)))
         for position, s in enumerate(network)
         if averages
     )
@@ -111,7 +110,7 @@ def asked_of_widths(kets: KernelTables) -> dict[int, Doubt]:
     means = {p for p in judged.unread if isinstance(s := program[p], OuterNonlin) and s.slots}
     doubts = {}
     for position in sorted(judged.unread):
-        s, above = program[position], {position} | networkx.ancestors(program.graph, position)
+        s, above = program[position], program.behind((position,))
         if isinstance(s, Nonlin) and is_special(s.body, Entry, GaussMean) and means & above:
             named = program[min(means & above)].name
             reason = f"it rests on `{named}`, the mean of a function of two neurons, which is judged with the data"
@@ -159,8 +158,8 @@ def _moving(
     if harmless:
         return None
     unbounded = {program.initial_names[name]: o for name, o in optimizers.items() if not is_bounded(o)}
-    read = {int(e.source) for node in found(s.body, *_EXPONENTIALS) for e in entries(node)}
-    moved = unbounded.keys() & read.union(*(networkx.ancestors(program.graph, p) for p in read))
+    read = (e.source for node in found(s.body, *_EXPONENTIALS) for e in entries(node))
+    moved = unbounded.keys() & program.behind(read)
     return unbounded[min(moved)] if moved else None
 
 

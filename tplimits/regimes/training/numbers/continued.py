@@ -32,7 +32,7 @@ _ORDER, _RADIUS = 6, Float(0.5)
 
 def continued(program: Program) -> Program:
     """A total program as particles run it, with the removable poles of scalars continued."""
-    return program.replace(instructions=tuple(s.changed(_continued) for s in program))
+    return program.changed(_continued)
 
 
 # series cost a second, and programs are run by many replicates

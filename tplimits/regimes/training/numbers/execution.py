@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import networkx
 import numpy
 from sympy import Integer
 
@@ -116,8 +115,8 @@ class TrainingExecution(ParticleExecution):
         Outputs at the start then vanish exactly, as they do in the limit.
         """
         s = self.program[self.program.initial_names[name]]
-        sources = {use.gradient.source for use in self.total.backward.gradients[name]}
-        needed = sources.union(*(networkx.ancestors(self.total.backward.program.graph, p) for p in sources))
+        backward = self.total.backward
+        needed = backward.program.behind(use.gradient.source for use in backward.gradients[name])
         self.arrays = [numpy.empty(0)] * len(self.program)
         with numpy.errstate(all="ignore"), singular.explained(self):
             for position in sorted(needed):

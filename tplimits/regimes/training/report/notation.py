@@ -16,6 +16,7 @@ from tplimits.program.nodes.entries import NO_NEURON, OWN, AxisSum, DataIndex, E
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.report.latex_formulas import FormulaPrinter, decimal
 from tplimits.report.latex_names import label
+from tplimits.report.letters import Letters, filled
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -35,7 +36,7 @@ def of_kets(program: Program) -> Program:
         except ValueError:  # no limit of its own, as of what no output rests on
             return expr
 
-    return program.replace(instructions=tuple(s.changed(limit) for s in program))
+    return program.changed(limit)
 
 
 def latex_label(text: str) -> str:
@@ -152,14 +153,16 @@ LATEX = Alphabet(1, latex_label, lambda number: FormulaPrinter().doprint(sympy.s
 
 
 class Notation:
-    """Pieces of formulas in one alphabet."""
+    """Pieces of formulas in one alphabet, with letters of their own that are not those of the program."""
 
-    def __init__(self, alphabet: Alphabet) -> None:
+    def __init__(self, alphabet: Alphabet, letters: Letters) -> None:
         self._alphabet = alphabet
+        #: text or LaTeX without names of the program, its letters told apart from these
+        self.own = (letters.text, letters.latex)[alphabet.column]
         self.transpose, self.rate = self._put("transpose"), self._put("rate")
 
     def _put(self, sign: str, *parts: str) -> str:
-        return _SIGNS[sign][self._alphabet.column].format(*parts)
+        return filled(self.own, _SIGNS[sign][self._alphabet.column], parts)
 
     def number(self, expr: Expr) -> str:
         """A number."""
@@ -171,7 +174,11 @@ class Notation:
 
     def timed(self, label: str, t: str) -> str:
         """A name at a time."""
-        return self._put("timed" if len(t) == 1 else "timed by more", self._alphabet.name(label), t)
+        return self._put("timed" if len(t) == 1 else "timed by more", self._alphabet.name(label), self.own(t))
+
+    def letter(self, letter: str, t: str) -> str:
+        """A letter that is no name of the program at a time."""
+        return self._put("timed", self.own(self._alphabet.name(letter)), self.own(t))
 
     def ket(self, inside: str) -> str:
         """|inside⟩."""
@@ -183,11 +190,11 @@ class Notation:
 
     def product(self, dh: str, x: str, t: str, at: str) -> str:
         """|dh⟩_{χ_t}⟨x|, summed over inputs and outputs, or at one output `at`."""
-        return self._put("product", dh, t, self._above(at), x, self.signal(t, at))
+        return self._put("product", dh, self.own(t), self._above(at), x, self.signal(t, at))
 
     def signal(self, t: str, at: str) -> str:
         """χ_t, at one output or summed over."""
-        return self.timed("χ", t) + self._above(at)
+        return self.letter("χ", t) + self._above(at)
 
     def _above(self, at: str) -> str:
         return self._put("above", at) if at else ""
@@ -203,7 +210,7 @@ class Notation:
 
     def bar(self, inside: str, t: str) -> str:
         """The update function of step t, of everything up to then."""
-        return self._put("bar", inside, t)
+        return self._put("bar", inside, self.own(t))
 
     def past(self, factor: str, summand: str) -> str:
         """Σ_{s<t} of the updates so far."""
@@ -211,7 +218,7 @@ class Notation:
 
     def power(self, base: str, exponent: str) -> str:
         """A power."""
-        return self._put("power" if len(exponent) == 1 else "power of more", base, exponent)
+        return self._put("power" if len(exponent) == 1 else "power of more", base, self.own(exponent))
 
     def divided(self, bar: str, name: str, t: str) -> str:
         """An update by the norm ν of a parameter."""
@@ -219,7 +226,7 @@ class Notation:
 
     def divisor(self, name: str, t: str) -> str:
         """That norm."""
-        return self._put("divisor", self._alphabet.name(name), t)
+        return self._put("divisor", self._alphabet.name(name), self.own(t))
 
     def clipped(self, gradient: str, t: str) -> str:
         """A gradient by the norm ν of the whole gradient."""
@@ -228,7 +235,7 @@ class Notation:
 
     def whole_divisor(self, t: str) -> str:
         """That norm."""
-        return self._put("whole divisor", t)
+        return self._put("whole divisor", self.own(t))
 
     def norm(self, inside: str, norm: Norm) -> str:
         """√(widths Σ_axes E[inside²]), with the threshold of clipping; `inside` is all of initial weights."""

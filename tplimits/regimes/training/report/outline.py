@@ -111,10 +111,9 @@ class Outline:
         right = write.mean(write.timed(readout, "t"))
         if len(network.returns) > 1:
             right += f" + {write.timed(self.program[network.returns[1]].name, 't')}"
-        yield Equation("forward", write.timed("f", "t"), right, (readout,), FORWARD)
-        yield Equation(
-            "forward", write.timed("χ", "t"), f"{write.timed('ε', 't')}({write.timed('f', 't')})", ("f",), FORWARD
-        )
+        f, χ, ε = (write.letter(letter, "t") for letter in "fχε")
+        yield Equation("forward", f, right, (readout,), FORWARD)
+        yield Equation("forward", χ, f"{ε}({f})", ("f",), FORWARD)
 
     def larger_transposes(self) -> dict[str, Expr]:
         """Matrices between two widths whose transposes are applied, and rows/columns."""

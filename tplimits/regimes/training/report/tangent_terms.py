@@ -12,9 +12,10 @@ from sympy import Expr
 from tplimits.program.language.render import body_text
 from tplimits.program.network.gradient_rows import pinned
 from tplimits.regimes.training.derivation.norms import Norm, WholeNorm, norm_of, whole_norms
-from tplimits.regimes.training.report.notation import LATEX, TEXT, Notation, of_kets
+from tplimits.regimes.training.report.notation import LATEX, TEXT, Alphabet, Notation, of_kets
 from tplimits.regimes.training.report.ratios import of_parameter
 from tplimits.report.latex_names import name as latex_name
+from tplimits.report.letters import Letters, filled, with_scalars
 from tplimits.report.rolled import rolled_sum
 
 if TYPE_CHECKING:
@@ -42,13 +43,15 @@ _SIGNS = {
     "left": ("(1 − λ)", r"(1-\lambda)"),
     "left of": ("(1 − λ[{}])", r"(1-\lambda_{{{}}})"),
     "left of an update": ("{}^(t−s) ", r"{}^{{t-s}}\,"),
-    "decay": ("λ = {:g}", r"\lambda = {:g}"),
-    "decay of": ("λ[{}] = {:g}", r"\lambda_{{{}}} = {:g}"),
+    "decay": ("λ = {}", r"\lambda = {}"),
+    "decay of": ("λ[{}] = {}", r"\lambda_{{{}}} = {}"),
     "decays": (", ", r",\ "),
     "divisor": ("ν_{1}[{0}]", r"\nu^{{{}}}_{}"),
     "whole divisor": ("ν_{}", r"\nu_{}"),
     "update": ("Q_{}({})", r"Q_{}\big({}\big)"),
     "gradient of a bias": ("∂f/∂{} Σ_b χ^b", r"\partial_{{{}}}f\sum_b\chi^b"),
+    "whole gradient": ("G_{}", "G_{}"),
+    "slope": ("∂f/∂{}", r"\partial_{{{}}}f"),
     "at": ("{}_{}", "{{{}}}_{}"),
     "weights": ("({} {})", "{} {}"),
 }
@@ -56,23 +59,22 @@ _SIGNS = {
 
 def in_latex(program: Program, entry: Expr) -> str:
     """An entry, or an index, without the bars of a ket and without a time."""
-    shown = Notation(LATEX).body(program, entry, frozenset(range(len(program))))
+    shown = LATEX.body(program, frozenset(range(len(program)))).doprint(entry)
     return shown.removeprefix("|").removesuffix(r"\rangle")
 
 
 @dataclass(frozen=True)
 class Writing:
-    """One way to print the operator: its templates among `_SIGNS`, names, entries of vectors, and norms."""
+    """One way to print the operator: its alphabet, names, and entries of vectors."""
 
-    column: int
+    alphabet: Alphabet
     name: Callable[[str], str]
     entry: Callable[[Program, Expr], str]
-    norms: Notation
 
 
 #: plain text: ⟨dh| Q_t(Σ_b χ^b |dh⟩⟨x|) |x⟩
-IN_TEXT = Writing(0, str, body_text, Notation(TEXT))
-IN_LATEX = Writing(1, latex_name, in_latex, Notation(LATEX))
+IN_TEXT = Writing(TEXT, str, body_text)
+IN_LATEX = Writing(LATEX, latex_name, in_latex)
 
 
 @dataclass(frozen=True)
@@ -96,11 +98,14 @@ class Shown:
     def __init__(self, operator: TangentOperator, write: Writing = IN_TEXT, sums_rolled: bool = False) -> None:
         self.operator, self.write, self.sums_rolled = operator, write, sums_rolled
         self.total = of_kets(operator.backward.program)
+        self.letters = Letters(with_scalars(operator.whole))
+        self.notation = Notation(write.alphabet, self.letters)
+        self.own = self.notation.own
         self.input = ", ".join(self.total[p].name for p in operator.whole.inputs)
 
     def put(self, sign: str, *parts: object) -> str:
         """A sign with its parts."""
-        return _SIGNS[sign][self.write.column].format(*parts)
+        return filled(self.own, _SIGNS[sign][self.write.alphabet.column], parts)
 
     @cached_property
     def terms(self) -> dict[str, tuple[TangentTerm, ...]]:
@@ -157,7 +162,7 @@ class Shown:
 
     def norms(self, time: str) -> Iterator[tuple[str, str, str]]:
         """What updates are divided by, for each parameter: names, both sides of an equation."""
-        operator, write = self.operator, self.write
+        operator, write, time = self.operator, self.write, self.own(time)
         for name in (*operator.trained, *operator.biases):
             norm = self._norm(name)
             if norm is not None:
@@ -171,10 +176,10 @@ class Shown:
                     inside = self.put("at", own, time)
                 else:  # those of the start times a power
                     inside = self.put("weights", kept, own) if kept else own
-                yield name, self.put("divisor", own, time), write.norms.norm(inside, norm)
+                yield name, self.put("divisor", own, time), self.notation.norm(inside, norm)
         for whole in self.whole_norms:
             gradients = {name: self._whole_gradient(name) for name in whole.parts}
-            yield ", ".join(whole.parts), self.put("whole divisor", time), write.norms.whole_norm(gradients, whole)
+            yield ", ".join(whole.parts), self.put("whole divisor", time), self.notation.whole_norm(gradients, whole)
 
     def clipped(self, parameter: str) -> str:
         """What a gradient is divided by before the update function sees it."""
@@ -218,7 +223,7 @@ class Shown:
     @property
     def step(self) -> str:
         """The step of the updates inside the operator: with weight decay every one has kets of its own."""
-        return "s" if self.is_decaying else "t"
+        return self.own("s" if self.is_decaying else "t")
 
     def left(self, name: str) -> str:
         """What a step leaves of a parameter that decays, 1 − λ, by name where parameters have decays of their own."""
@@ -235,8 +240,8 @@ class Shown:
     def decays(self) -> str:
         """All decays."""
         if self.operator.decay is not None:
-            return self.put("decay", self.operator.decay)
-        each = (self.put("decay of", self.write.name(name), λ) for name, λ in self.operator.weight_decay.items())
+            return self.put("decay", f"{self.operator.decay:g}")
+        each = (self.put("decay of", self.write.name(name), f"{λ:g}") for name, λ in self.operator.weight_decay.items())
         return self.put("decays").join(each)
 
 

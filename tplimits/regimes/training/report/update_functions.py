@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from sympy import Expr, Symbol
+
 from tplimits.report.latex_formulas import Formula
 
 if TYPE_CHECKING:
     from tplimits.program.optimizers.recursion import Optimizer
+    from tplimits.report.letters import Letters
 
 #: what a limit with norms rests on
 NOT_ZERO = "norms that divide updates do not vanish in the limit, unless they do at every width"
@@ -36,28 +39,34 @@ def is_factored(optimizer: Optimizer) -> bool:
     return optimizer.entry_by_entry("matrix") is None
 
 
-def factored_text() -> tuple[str, str]:
+def factored_text(letters: Letters) -> tuple[str, str]:
     """Adafactor for matrices, and for vectors and scalars."""
-    return _FACTORED, _ENTRIES
+    return letters.text(_FACTORED), letters.text(_ENTRIES)
 
 
-def factored_latex() -> Iterator[Formula]:
+def factored_latex(letters: Letters) -> Iterator[Formula]:
     """The same in LaTeX, r and c for matrices, v for vectors and scalars."""
     for left, relation, right in (*_FACTORED_LATEX, *_ENTRIES_LATEX):
-        yield Formula(left, relation, (right,))
+        yield Formula(letters.latex(left), relation, (letters.latex(right),))
 
 
-def entry_by_entry(optimizer: Optimizer) -> Optimizer:
-    """The update function before a norm divides."""
+def recursion(optimizer: Optimizer, letters: Letters) -> tuple[list[tuple[str, Expr]], Expr]:
+    """The update function before a norm divides, hyperparameters by name: what states become, and the output."""
     found = optimizer.entry_by_entry("matrix")
     assert found is not None
-    return found
+    states, output = found.formula
+
+    def told_apart(expr: Expr) -> Expr:
+        return expr.xreplace({s: Symbol(letters[s.name], real=True) for s in expr.free_symbols})
+
+    return [(letters[s.name], told_apart(s.update)) for s in states], told_apart(output)
 
 
-def latex_signs() -> tuple[Formula, ...]:
+def latex_signs(letters: Letters) -> tuple[Formula, ...]:
     """What stands in every recursion without a definition of its own."""
-    error = r"\quad \varepsilon_t = \text{the derivative of the error in the outputs}"
+    own = letters.latex
+    error = own(r"\quad \varepsilon_t") + r" = \text{the derivative of the error in the outputs}"
     return (
-        Formula(r"\eta", "=", (r"\text{the learning rate},", error)),
-        Formula("g", "=", (r"\text{the gradient at step } t",)),
+        Formula(own(r"\eta"), "=", (r"\text{the learning rate},", error)),
+        Formula(own("g"), "=", (rf"\text{{the gradient at step }} {own('t')}",)),
     )

@@ -16,6 +16,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
+from tplimits.program.parts import linked
 from tplimits.regimes.kernels.numbers.tables.entrywise import added
 from tplimits.regimes.kernels.numbers.tables.labelled import Labelled, contracted, mapped, step
 
@@ -202,15 +203,7 @@ def _by_gathering(array: NDArray[Any], places: Sequence[Places]) -> NDArray[Any]
 
 def together(bounds: Sequence[frozenset[str]]) -> list[list[int]]:
     """Reads that share a bound index, by place: others are operators of their own."""
-    groups: list[tuple[set[str], list[int]]] = []
-    for place, mine in enumerate(bounds):
-        joined, members = set(mine), [place]
-        for known, others in [g for g in groups if g[0] & mine]:
-            joined |= known
-            members = others + members
-            groups.remove((known, others))
-        groups.append((joined, members))
-    return [sorted(members) for _, members in groups]
+    return [sorted(members) for members, _ in linked(enumerate(bounds))]
 
 
 @step(lambda values, reads: after(values[0], reads))
