@@ -7,16 +7,19 @@ from collections.abc import Callable, Iterator
 import sympy
 from sympy import Expr, S
 
-from tplimits.law.hypotheses.squares import range_of_squares
+from tplimits.law.hypotheses.squares import squares
+from tplimits.law.hypotheses.width_powers import by_what_they_multiply, range_of_powers
 from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.entries import entries
+from tplimits.program.nodes.entries import N, entries
 from tplimits.program.nodes.functions import truncated
 from tplimits.program.nodes.properties import EXPONENTIAL, POSITIVE, PROPERTIES, SIGNED, Symmetry, Trait, is_entire
 from tplimits.program.parts import found, longer, remembered
 
 #: terms of a sum that is asked whether it is convex, and its variable
 _FEW = 4
+#: terms of a sum that is cut in two
+_LONGEST = 12
 #: nodes up to which a part of a body is written out
 _LONG = 200
 #: what functions, their curvatures and the curvatures of these are written in: whatever stands inside of a curvature is
@@ -79,10 +82,10 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
         return (value, value) if value.is_extended_real else (-sympy.oo, sympy.oo)
     # constants and Gaussian variables alike: a sign is used only where it is assumed
     if expr.is_Symbol:
-        return (S.Zero, sympy.oo) if expr.is_nonnegative else (-sympy.oo, sympy.oo)
+        return (S(int(expr == N)), sympy.oo) if expr.is_nonnegative else (-sympy.oo, sympy.oo)
     if isinstance(expr, sympy.Add):
         low, high = _of_folds(expr)
-        for narrower in (_stationary, range_of_squares):
+        for narrower in (_stationary, _of_squares, _apart):
             if low.is_extended_negative and high.is_extended_positive:
                 low, high = narrower(expr, low, high)
         return low, high
@@ -148,8 +151,23 @@ def _of_moduli(low: Expr, high: Expr) -> tuple[Expr, Expr]:
 
 
 def _of_sum(expr: Expr) -> tuple[Expr, Expr]:
-    parts = [bounds(a) for a in sympy.Add.make_args(expr)]
+    terms = sympy.Add.make_args(expr)
+    if N in found(expr, sympy.Symbol):  # 1/√n − 1/n by the powers of n together, apart they would have either sign
+        parts = [_times(*range_of_powers(p), *bounds(rest)) for rest, p in by_what_they_multiply(terms).items()]
+    else:
+        parts = [bounds(a) for a in terms]
     return sympy.Add(*(p[0] for p in parts)), sympy.Add(*(p[1] for p in parts))
+
+
+def _of_squares(expr: sympy.Add, low: Expr, high: Expr) -> tuple[Expr, Expr]:
+    """The bounds of a sum; a quadratic polynomial without a saddle is least, or largest, where its squares vanish."""
+    known = squares(expr)
+    if known is None:
+        return low, high
+    (least, most), signs = bounds(known[1]), [bounds(d) for d, _ in known[0]]
+    if all(d.is_extended_nonnegative for d, _ in signs):
+        return max(low, least), high
+    return (low, min(high, most)) if all(d.is_extended_nonpositive for _, d in signs) else (low, high)
 
 
 def _of_folds(expr: sympy.Add) -> tuple[Expr, Expr]:
@@ -178,6 +196,19 @@ def _of_folds(expr: sympy.Add) -> tuple[Expr, Expr]:
         high = min(high, (max(values) + above).evalf(20))
     if values and all(end >= 0 for end in ends):
         low = max(low, (min(values) + below).evalf(20))
+    return low, high
+
+
+def _apart(expr: sympy.Add, low: Expr, high: Expr) -> tuple[Expr, Expr]:
+    """The bounds of a sum; what reads the width alone apart from the rest, and what is a polynomial from what is not."""
+    if len(expr.args) > _LONGEST:
+        return low, high
+    read = sorted(expr.free_symbols - {N}, key=str)
+    for alone in (lambda t: not t.free_symbols - {N} and t.has(N), lambda t: t.is_polynomial(*entries(t), *read)):
+        part = sympy.Add(*filter(alone, expr.args))
+        if part not in (0, expr):
+            (least, most), (l, h) = bounds(part), bounds(expr - part)
+            low, high = max(low, least + l), min(high, most + h)
     return low, high
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sympy
 from sympy import Expr, S
 
-from tplimits.program.nodes.entries import entries
+from tplimits.law.hypotheses.width_powers import by_what_they_multiply
+from tplimits.program.nodes.entries import N, entries
 from tplimits.program.parts import remembered
 
 #: variables and terms of a polynomial that is asked
@@ -30,7 +31,7 @@ def squares(expr: Expr) -> tuple[tuple[tuple[Expr, Expr], ...], Expr] | None:
     # entries of vectors stand for themselves, and are real
     named = {entry: sympy.Dummy(f"z{i}", real=True) for i, entry in enumerate(sorted(entries(expr), key=str))}
     polynomial = expr.xreplace(named)
-    variables = sorted(polynomial.free_symbols, key=str)
+    variables = sorted(polynomial.free_symbols - {N}, key=str)
     if not 0 < len(variables) <= _FEW:
         return None
     if not all(v.is_real for v in variables) or not polynomial.is_polynomial(*variables):
@@ -44,21 +45,19 @@ def squares(expr: Expr) -> tuple[tuple[tuple[Expr, Expr], ...], Expr] | None:
         form = (rest.diff(v).as_expr() / (2 * d)).expand()
         found.append((d, form))
         rest = sympy.Poly((rest.as_expr() - d * form**2).expand(), *variables)
-    c = rest.as_expr()
-    if not (found and c.is_Rational and all(d.is_nonzero for d, _ in found)):
+    c = sympy.cancel(rest.as_expr())
+    if not (found and _is_rational(c) and all(d.is_nonzero is not False for d, _ in found)):
         return None
     back = {v: entry for entry, v in named.items()}
     return tuple((d, form.xreplace(back)) for d, form in found), c
 
 
-def range_of_squares(expr: Expr, low: Expr, high: Expr) -> tuple[Expr, Expr]:
-    """The bounds of a sum: a quadratic polynomial without a saddle is least, or largest, where its squares vanish."""
-    known = squares(expr)
-    if known is None:
-        return low, high
-    if all(d.is_positive for d, _ in known[0]):
-        return max(low, known[1]), high
-    return (low, min(high, known[1])) if all(d.is_negative for d, _ in known[0]) else (low, high)
+def _is_rational(c: Expr) -> bool:
+    """Whether it is a number, or a sum of powers of n, that is told from zero: irrational numbers might cancel."""
+    if c.is_Rational:
+        return True
+    powers = by_what_they_multiply(sympy.Add.make_args(c)) if N in c.free_symbols else {}
+    return powers.keys() == {S.One} and all(number.is_Rational for number in powers[S.One].values())
 
 
 def roots_of_squares(expr: Expr) -> list[tuple[Expr, Expr]]:
