@@ -60,8 +60,9 @@ def by_branches(
         mirrored = _mirrored(node, expr) if analysis.almost_never_zero(node.args[0]) else {}
         everywhere = [put_in(expr, {node: side, **mirrored.get(k, {})}, {}) for k, side in enumerate(sides)]
         tried = [(everywhere, known)]
-        # of a modulus beside a pole the sides are no nearer to it or further off than on the whole line
-        if growth.kind is Growth.EXPONENTIAL or isinstance(node, where):
+        # of a modulus beside a pole the sides are no nearer to it or further off than on the whole line, unlike those
+        # of a jump elsewhere: step(x − 1)/x is read from 1 on
+        if growth.kind is Growth.EXPONENTIAL or isinstance(node, where) or _is_elsewhere(condition_of(node)):
             tried.append((pieces(everywhere, node, analysis.random), told))
         for ways, past in tried:
             whole = of_sum([by_branches(analysis, w, left - 1, past) for w in ways if not found(w, *NOT_NUMBERS)])
@@ -69,6 +70,11 @@ def by_branches(
             if whole.kind.value < growth.kind.value and not any(found(way, *NOT_NUMBERS) for way in ways):
                 return whole
     return growth
+
+
+def _is_elsewhere(condition: Expr) -> bool:
+    """Whether a function changes its side at another place than where its variables are 0."""
+    return bool(condition.xreplace(dict.fromkeys(condition.free_symbols, sympy.S.Zero)).is_nonzero)
 
 
 def _mirrored(node: Expr, expr: Expr) -> dict[int, dict[Expr, Expr]]:

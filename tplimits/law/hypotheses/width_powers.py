@@ -56,5 +56,5 @@ def _range(powers: tuple[tuple[Rational, Expr], ...]) -> tuple[Expr, Expr]:
     places = () if slope.is_ground else slope.real_roots() if exact else slope.nroots()
     inside = [p for p in places if p.is_real and 0 < p < 1]
     ends = [total.xreplace({_SMALL: S.One}), sympy.limit(total, _SMALL, 0, "+")]
-    values = [v.evalf(20) for v in (*ends, *(total.xreplace({_SMALL: p}) for p in inside))]
+    values = [v if v.is_Rational else v.evalf(20) for v in (*ends, *(total.xreplace({_SMALL: p}) for p in inside))]
     return min(values), max(values)
