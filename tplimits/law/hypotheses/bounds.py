@@ -13,7 +13,7 @@ from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import N, entries
 from tplimits.program.nodes.functions import truncated
-from tplimits.program.nodes.properties import EXPONENTIAL, POSITIVE, PROPERTIES, SIGNED, Symmetry, Trait, is_entire
+from tplimits.program.nodes.properties import POSITIVE, PROPERTIES, SIGNED, Symmetry, Trait, is_entire
 from tplimits.program.parts import found, longer, remembered
 
 #: terms of a sum that is asked whether it is convex, and its variable
@@ -25,16 +25,6 @@ _LONG = 200
 #: what functions, their curvatures and the curvatures of these are written in: whatever stands inside of a curvature is
 #: in its variable, so that no chain of them is longer than this
 _ASKED = sympy.symbols("x:4", real=True, cls=sympy.Dummy)
-
-
-def may_lie_far_out(function: Expr) -> bool:
-    """Whether exponentials grow without a bound in it, so that a mean may rest on what draws do not reach.
-
-    >>> x = sympy.Symbol("x", real=True)
-    >>> may_lie_far_out(sympy.exp(x)), may_lie_far_out(sympy.exp(-(x**2)))
-    (True, False)
-    """
-    return any(bounds(e.args[0])[1] == sympy.oo for e in found(function, *EXPONENTIAL))
 
 
 def bounds(expr: Expr) -> tuple[Expr, Expr]:
@@ -200,15 +190,15 @@ def _of_folds(expr: sympy.Add) -> tuple[Expr, Expr]:
 
 
 def _apart(expr: sympy.Add, low: Expr, high: Expr) -> tuple[Expr, Expr]:
-    """The bounds of a sum; what reads the width alone apart from the rest, and what is a polynomial from what is not."""
+    """The bounds of a sum; what reads the width alone apart from the rest, and polynomials from all else."""
     if len(expr.args) > _LONGEST:
         return low, high
     read = sorted(expr.free_symbols - {N}, key=str)
     for alone in (lambda t: not t.free_symbols - {N} and t.has(N), lambda t: t.is_polynomial(*entries(t), *read)):
         part = sympy.Add(*filter(alone, expr.args))
         if part not in (0, expr):
-            (least, most), (l, h) = bounds(part), bounds(expr - part)
-            low, high = max(low, least + l), min(high, most + h)
+            lows, highs = zip(bounds(part), bounds(expr - part), strict=True)
+            low, high = max(low, sympy.Add(*lows)), min(high, sympy.Add(*highs))
     return low, high
 
 

@@ -14,10 +14,12 @@ from typing import Protocol
 import sympy
 from sympy import Expr
 
+from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.tails import Growth, Tail, of_sum
 from tplimits.program.nodes.branches import CONDITIONS, SIDES, with_condition
 from tplimits.program.nodes.digits import NOT_NUMBERS
 from tplimits.program.nodes.functions import relu, step, where
+from tplimits.program.nodes.properties import EXPONENTIAL
 from tplimits.program.parts import found, put_in
 
 #: so many functions are written by their branches, one inside the other
@@ -70,6 +72,25 @@ def by_branches(
             if whole.kind.value < growth.kind.value and not any(found(way, *NOT_NUMBERS) for way in ways):
                 return whole
     return growth
+
+
+def may_lie_far_out(function: Expr, left: int = _MOST_BRANCHES, known: frozenset[Expr] = frozenset()) -> bool:
+    """Whether exponentials grow without a bound where they are read: a mean may rest on what draws do not reach.
+
+    >>> x = sympy.Symbol("x", real=True)
+    >>> [may_lie_far_out(f) for f in (sympy.exp(x), sympy.exp(-(x**2)), where(x, x, sympy.exp(x)))]
+    [True, False, False]
+    >>> may_lie_far_out(step(x) * sympy.exp(x)), may_lie_far_out(step(x) * (1 - step(x)) * sympy.exp(x))
+    (True, False)
+    """
+    if all(bounds(e.args[0])[1] != sympy.oo for e in found(function, *EXPONENTIAL)):
+        return False
+    bent = [f for f in found(function, *SIDES) if condition_of(f) not in known] if left else []
+    for node in sorted(bent, key=lambda f: (len(found(f, *SIDES)), str(f)))[:1]:
+        sides = [put_in(function, {node: side}, {}) for side in SIDES[type(node)](*node.args)]
+        ways = pieces(sides, node, lambda term: not term.is_number)
+        return any(may_lie_far_out(way, left - 1, known | {condition_of(node)}) for way in ways)
+    return True
 
 
 def _is_elsewhere(condition: Expr) -> bool:

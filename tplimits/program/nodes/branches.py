@@ -114,7 +114,9 @@ def with_condition(
         multiples = {m: left for m, left in beside.items() if term.is_Mul and all(f.is_Atom for f in left)}
         # what is divided by a power of u is kept off its pole by a condition on u², as 1/u where u² > 1
         base, even = term.as_base_exp() if term.is_Pow and term.exp.is_even else (term, S.Zero)
-        below = [p for p in found(expr, sympy.Pow) if even and p.base == base and p.exp.is_integer and p.exp.is_negative]
+        below = [
+            p for p in found(expr, sympy.Pow) if even and p.base == base and p.exp.is_integer and p.exp.is_negative
+        ]
         poles = {p: read ** (p.exp / even) * (sympy.sign(base) if p.exp.is_odd else 1) for p in below}
         expr = put_in(expr, {term: read, **poles, **{m: sympy.Mul(*left, read) for m, left in multiples.items()}}, {})
     return expr
