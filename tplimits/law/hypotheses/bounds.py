@@ -22,6 +22,8 @@ _FEW = 4
 _LONGEST = 12
 #: nodes up to which a part of a body is written out
 _LONG = 200
+#: what is folded at one point, or nearly
+_FOLDS = (sympy.Abs, functions.relu, functions.softplus)
 #: what functions, their curvatures and the curvatures of these are written in: whatever stands inside of a curvature is
 #: in its variable, so that no chain of them is longer than this
 _ASKED = sympy.symbols("x:4", real=True, cls=sympy.Dummy)
@@ -161,16 +163,19 @@ def _of_squares(expr: sympy.Add, low: Expr, high: Expr) -> tuple[Expr, Expr]:
 
 
 def _of_folds(expr: sympy.Add) -> tuple[Expr, Expr]:
-    """Of a sum of multiples of x and of softplus(a x + b), which is max(a x + b, 0) and up to log 2 more."""
+    """Of a sum of multiples of x and of what is max(a x + b, 0) and, softplus, up to log 2 more; |x| is 2 x₊ − x."""
     low, high = _of_sum(expr)
-    bends = any(isinstance(a.as_coeff_Mul()[1], functions.softplus) for a in expr.args)
+    # kinks are looked at where the sign is open, which most sums of them leave no doubt of
+    asked = _FOLDS if low.is_extended_negative and high.is_extended_positive else functions.softplus
+    bends = any(isinstance(a.as_coeff_Mul()[1], asked) for a in expr.args)
     variables = (entries(expr) or expr.free_symbols) if bends else ()
     if len(variables) != 1:
         return low, high
     x = _ASKED[0]
     folds = [t.as_coeff_Mul() for t in expr.xreplace(dict.fromkeys(variables, x)).args]
-    bent = [(d, f.args[0]) for d, f in folds if isinstance(f, functions.softplus)]
-    straight = sympy.Add(*(d * f for d, f in folds if not isinstance(f, functions.softplus)))
+    bent = [(d * (1 + isinstance(f, sympy.Abs)), f.args[0]) for d, f in folds if isinstance(f, _FOLDS)]
+    straight = sympy.Add(*(d * f for d, f in folds if not isinstance(f, _FOLDS)))
+    straight -= sympy.Add(*(d * f.args[0] for d, f in folds if isinstance(f, sympy.Abs)))
     # of what is moved by a scalar or a power of n there is no number
     if any(not g.diff(x).is_number or g.free_symbols - {x} for g in (straight, *(v for _, v in bent))):
         return low, high
@@ -181,7 +186,8 @@ def _of_folds(expr: sympy.Add) -> tuple[Expr, Expr]:
     folded = straight + sympy.Add(*(d * sympy.Max(v, 0) for d, v in bent))
     places = [-v.xreplace({x: S.Zero}) / v.diff(x) for _, v in bent if v.diff(x) != 0]
     values = [folded.subs(x, place).evalf(20) for place in places]
-    above, below = (sympy.log(2) * sympy.Add(*(d for d, _ in bent if sign * d > 0)) for sign in (1, -1))
+    soft = [d for d, f in folds if isinstance(f, functions.softplus)]
+    above, below = (sympy.log(2) * sympy.Add(*(d for d in soft if sign * d > 0)) for sign in (1, -1))
     if values and all(end <= 0 for end in ends):
         high = min(high, (max(values) + above).evalf(20))
     if values and all(end >= 0 for end in ends):

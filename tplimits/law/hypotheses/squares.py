@@ -7,6 +7,7 @@ from sympy import Expr, S
 
 from tplimits.law.hypotheses.width_powers import by_what_they_multiply
 from tplimits.program.nodes.entries import N, entries
+from tplimits.program.nodes.scale import in_root
 from tplimits.program.parts import remembered
 
 #: variables and terms of a polynomial that is asked
@@ -30,8 +31,9 @@ def squares(expr: Expr) -> tuple[tuple[tuple[Expr, Expr], ...], Expr] | None:
         return None
     # entries of vectors stand for themselves, and are real
     named = {entry: sympy.Dummy(f"z{i}", real=True) for i, entry in enumerate(sorted(entries(expr), key=str))}
-    polynomial = expr.xreplace(named)
-    variables = sorted(polynomial.free_symbols - {N}, key=str)
+    # √n is no generator of a ring to SymPy, which takes seconds for what it is asked of ε = n^(−1/q) at once
+    polynomial, small, q = in_root(expr.xreplace(named)) if N in expr.free_symbols else (expr.xreplace(named), N, 1)
+    variables = sorted(polynomial.free_symbols - {small}, key=str)
     if not 0 < len(variables) <= _FEW:
         return None
     if not all(v.is_real for v in variables) or not polynomial.is_polynomial(*variables):
@@ -45,11 +47,11 @@ def squares(expr: Expr) -> tuple[tuple[tuple[Expr, Expr], ...], Expr] | None:
         form = (rest.diff(v).as_expr() / (2 * d)).expand()
         found.append((d, form))
         rest = sympy.Poly((rest.as_expr() - d * form**2).expand(), *variables)
-    c = sympy.cancel(rest.as_expr())
+    back = {small: N ** -sympy.Rational(1, q), **{v: entry for entry, v in named.items()}}
+    c = sympy.cancel(rest.as_expr()).xreplace(back)
     if not (found and _is_rational(c) and all(d.is_nonzero is not False for d, _ in found)):
         return None
-    back = {v: entry for entry, v in named.items()}
-    return tuple((d, form.xreplace(back)) for d, form in found), c
+    return tuple((d.xreplace(back), form.xreplace(back)) for d, form in found), c
 
 
 def _is_rational(c: Expr) -> bool:
