@@ -12,7 +12,7 @@ from sympy import Expr, Integer, S
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.sharp import refuse_sharp
 from tplimits.law.hypotheses.spread import is_spread
-from tplimits.law.hypotheses.zero import is_nothing_by_halves, lost_to_rounding, without_rounding
+from tplimits.law.hypotheses.zero import is_nothing_by_halves, without_rounding
 from tplimits.law.rules.dots import NotAFunction
 from tplimits.law.rules.magnified import brought_out, brought_up
 from tplimits.law.rules.powers import KINKED, scaled_out, series_limit
@@ -118,8 +118,9 @@ class Recursion(Brackets):
             self._average(position, s)
         elif isinstance(s, ScalarNonlin):
             # a scalar keeps what fluctuates at lower orders: a later body may multiply it by √n
-            body = smoothed_out(self.translated(self._judged_body(position, s.body)), Of, self._brought_out)
-            body = self._limit(position, body, keep=True) - lost_to_rounding(BodyReader(self), s.body)
+            judged = without_rounding(BodyReader(self), self._judged_body(position, s.body))
+            body = smoothed_out(self.translated(judged), Of, self._brought_out)
+            body = self._limit(position, body, keep=True)
             # a function of logits that stay random: a node, since what reads it is conditional on them
             if is_random(at_infinity(body)):
                 self._define(position, s, at_infinity(body))
