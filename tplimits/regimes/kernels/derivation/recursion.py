@@ -130,10 +130,11 @@ class Recursion(Brackets):
             judged = without_rounding(BodyReader(self), self._judged_body(position, s.body))
             refuse_sharp(self.program, position, judged)
             body = smoothed_out(members.inside_functions(self, self.translated(judged, s)), Of, self._brought_out)
-            # those of a scalar's fluctuation are told by what the scalar is made of
-            if self._brought_out and (judged.has(N) or self._reads_powers(judged)) and body.has(N):
-                self.with_powers[position] = scaled_out(body)
             limit = without_deltas_at_zeros(self, self._limit(position, body))
+            # those of a scalar's fluctuation are told by what the scalar is made of, but where nothing else is left
+            told = limit != 0 and not judged.has(N) and not self._reads_powers(judged)
+            if self._brought_out and body.has(N) and not told:
+                self.with_powers[position] = scaled_out(body)
             self.judged.vector(position, s, limit)
             self._define(position, s, limit)
         else:
