@@ -134,6 +134,21 @@ KEPT_AWAY = {
         lambda z: tp.step(2 - z**2) / z,
         lambda z: (z**2 > 2) / z,
     ),
+    "relu(−z)/(z − 2)": (
+        lambda z: tp.relu(-z) / (z - 2),
+        lambda z: tp.relu(z) / (z - 2),
+        lambda z: np.maximum(-z, 0) / (z - 2),
+    ),
+    "where(z > 1, 1/relu(z), z)": (
+        lambda z: tp.where(z - 1, 1 / tp.relu(z), z),
+        lambda z: tp.where(z + 1, 1 / tp.relu(z), z),
+        lambda z: np.where(z > 1, 1 / np.maximum(z, 1), z),
+    ),
+    "where(|z| > ½, |z|^(−7/10), z)": (
+        lambda z: tp.where(tp.abs(z) - 0.5, tp.abs(z) ** -0.7, z),
+        lambda z: tp.where(0.5 - tp.abs(z), tp.abs(z) ** -0.7, z),
+        lambda z: np.where(abs(z) > 0.5, abs(z) ** -0.7, z),
+    ),
     "relu(z² − 1)/z²": (
         lambda z: tp.relu(z**2 - 1) / z**2,
         lambda z: tp.relu(z**2 + 1) / z**2,

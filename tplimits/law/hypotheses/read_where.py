@@ -48,12 +48,16 @@ def by_branches(
     have told branches apart before.
     """
     growth = analysis.growth(expr)
-    if growth.kind not in (Growth.UNKNOWN, Growth.EXPONENTIAL) or not left:
+    # of what is chosen a pole that is certain may be one where something else is read
+    certain = growth.kind is Growth.INFINITE and not found(expr, where)
+    if certain or growth.kind in (Growth.BOUNDED, Growth.POLYNOMIAL) or not left:
         return growth
     # one function at a time, the branches of the others come in the recursion: 3^_MOST_BRANCHES ways at most; from the
     # inside out, since |u|/u for u = relu(x) is ±1 on both sides of |u|, and 0/0 on a side of u
     piecewise = (f for f in found(expr, *SIDES) if analysis.random(f) and condition_of(f) not in known)
-    for node in sorted(piecewise, key=lambda f: (len(found(f, *SIDES)), str(f)))[:1]:
+    # what is infinite is first looked for where it is chosen
+    last = lambda f: growth.kind is Growth.INFINITE and not isinstance(f, where)  # noqa: E731 - a key
+    for node in sorted(piecewise, key=lambda f: (last(f), len(found(f, *SIDES)), str(f)))[:1]:
         sides: tuple[Expr, ...] = SIDES[type(node)](*node.args)
         # sign f is 0 for a share of neurons where f is, as relu(h) is
         if isinstance(node, sympy.sign) and not analysis.almost_never_zero(node.args[0]):
@@ -64,7 +68,7 @@ def by_branches(
         tried = [(everywhere, known)]
         # of a modulus beside a pole the sides are no nearer to it or further off than on the whole line, unlike those
         # of a jump elsewhere: step(x − 1)/x is read from 1 on
-        if growth.kind is Growth.EXPONENTIAL or isinstance(node, where) or _is_elsewhere(condition_of(node)):
+        if growth.kind is Growth.EXPONENTIAL or isinstance(node, where) or _is_elsewhere(condition_of(node), expr):
             tried.append((pieces(everywhere, node, analysis.random), told))
         for ways, past in tried:
             whole = of_sum([by_branches(analysis, w, left - 1, past) for w in ways if not found(w, *NOT_NUMBERS)])
@@ -93,9 +97,11 @@ def may_lie_far_out(function: Expr, left: int = _MOST_BRANCHES, known: frozenset
     return True
 
 
-def _is_elsewhere(condition: Expr) -> bool:
-    """Whether a function changes its side at another place than where its variables are 0."""
-    return bool(condition.xreplace(dict.fromkeys(condition.free_symbols, sympy.S.Zero)).is_nonzero)
+def _is_elsewhere(condition: Expr, expr: Expr) -> bool:
+    """Whether a function changes its side at a place that is no pole of it."""
+    poles = [p for p in found(expr, sympy.Pow) if p.exp.is_negative]
+    borders = {p: with_condition(p, condition, sympy.S.Zero) for p in poles}
+    return any(border != p and not found(border, *NOT_NUMBERS) for p, border in borders.items())
 
 
 def _mirrored(node: Expr, expr: Expr) -> dict[int, dict[Expr, Expr]]:
