@@ -14,6 +14,7 @@ from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import N, entries
 from tplimits.program.nodes.functions import truncated
 from tplimits.program.nodes.properties import POSITIVE, PROPERTIES, SIGNED, Symmetry, Trait, is_entire
+from tplimits.program.nodes.scale import in_root
 from tplimits.program.parts import found, longer, remembered
 
 #: terms of a sum that is asked whether it is convex, and its variable
@@ -153,10 +154,13 @@ def _of_sum(expr: Expr) -> tuple[Expr, Expr]:
 
 def _of_squares(expr: sympy.Add, low: Expr, high: Expr) -> tuple[Expr, Expr]:
     """The bounds of a sum; a quadratic polynomial without a saddle is least, or largest, where its squares vanish."""
-    known = squares(expr)
+    # √n is no generator of a ring to SymPy, which takes seconds for what it is asked of ε = n^(−1/q) at once
+    polynomial, small, q = in_root(expr) if N in found(expr, sympy.Symbol) else (expr, S.Zero, 1)
+    known = squares(polynomial, small)
     if known is None:
         return low, high
-    (least, most), signs = bounds(known[1]), [bounds(d) for d, _ in known[0]]
+    width = {small: N ** -sympy.Rational(1, q)}
+    (least, most), *signs = (bounds(part.xreplace(width)) for part in (known[1], *(d for d, _ in known[0])))
     if all(d.is_extended_nonnegative for d, _ in signs):
         return max(low, least), high
     return (low, min(high, most)) if all(d.is_extended_nonpositive for _, d in signs) else (low, high)

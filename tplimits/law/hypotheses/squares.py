@@ -5,9 +5,7 @@ from __future__ import annotations
 import sympy
 from sympy import Expr, S
 
-from tplimits.law.hypotheses.width_powers import by_what_they_multiply
-from tplimits.program.nodes.entries import N, entries
-from tplimits.program.nodes.scale import in_root
+from tplimits.program.nodes.entries import entries
 from tplimits.program.parts import remembered
 
 #: variables and terms of a polynomial that is asked
@@ -15,8 +13,10 @@ _FEW, _LONG = 6, 28
 
 
 @remembered(1 << 12)
-def squares(expr: Expr) -> tuple[tuple[tuple[Expr, Expr], ...], Expr] | None:
+def squares(expr: Expr, small: Expr = S.Zero) -> tuple[tuple[tuple[Expr, Expr], ...], Expr] | None:
     """The (d, ℓ) and the c of a quadratic polynomial Σ d ℓ² + c, ℓ affine and independent; None for all others.
+
+    A symbol that is `small` is no variable of it, but stands in coefficients.
 
     >>> x, y = sympy.symbols("x y", real=True)
     >>> squares(x**2 + x * y + y**2)
@@ -31,8 +31,7 @@ def squares(expr: Expr) -> tuple[tuple[tuple[Expr, Expr], ...], Expr] | None:
         return None
     # entries of vectors stand for themselves, and are real
     named = {entry: sympy.Dummy(f"z{i}", real=True) for i, entry in enumerate(sorted(entries(expr), key=str))}
-    # √n is no generator of a ring to SymPy, which takes seconds for what it is asked of ε = n^(−1/q) at once
-    polynomial, small, q = in_root(expr.xreplace(named)) if N in expr.free_symbols else (expr.xreplace(named), N, 1)
+    polynomial = expr.xreplace(named)
     variables = sorted(polynomial.free_symbols - {small}, key=str)
     if not 0 < len(variables) <= _FEW:
         return None
@@ -47,19 +46,17 @@ def squares(expr: Expr) -> tuple[tuple[tuple[Expr, Expr], ...], Expr] | None:
         form = (rest.diff(v).as_expr() / (2 * d)).expand()
         found.append((d, form))
         rest = sympy.Poly((rest.as_expr() - d * form**2).expand(), *variables)
-    back = {small: N ** -sympy.Rational(1, q), **{v: entry for entry, v in named.items()}}
-    c = sympy.cancel(rest.as_expr()).xreplace(back)
-    if not (found and _is_rational(c) and all(d.is_nonzero is not False for d, _ in found)):
+    c = sympy.cancel(rest.as_expr())
+    # irrational numbers might cancel
+    known = c.is_Rational or (c.free_symbols == {small} and c.is_polynomial(small) and _is_rational(c))
+    if not (found and known and all(d.is_nonzero is not False for d, _ in found)):
         return None
-    return tuple((d.xreplace(back), form.xreplace(back)) for d, form in found), c
+    back = {v: entry for entry, v in named.items()}
+    return tuple((d, form.xreplace(back)) for d, form in found), c
 
 
-def _is_rational(c: Expr) -> bool:
-    """Whether it is a number, or a sum of powers of n, that is told from zero: irrational numbers might cancel."""
-    if c.is_Rational:
-        return True
-    powers = by_what_they_multiply(sympy.Add.make_args(c)) if N in c.free_symbols else {}
-    return powers.keys() == {S.One} and all(number.is_Rational for number in powers[S.One].values())
+def _is_rational(polynomial: Expr) -> bool:
+    return all(c.is_Rational for c in sympy.Poly(polynomial).coeffs())
 
 
 def roots_of_squares(expr: Expr) -> list[tuple[Expr, Expr]]:

@@ -119,8 +119,7 @@ class Recursion(Brackets):
         elif isinstance(s, ScalarNonlin):
             # a scalar keeps what fluctuates at lower orders: a later body may multiply it by √n
             judged = without_rounding(BodyReader(self), self._judged_body(position, s.body))
-            body = smoothed_out(self.translated(judged), Of, self._brought_out)
-            body = self._limit(position, body, keep=True)
+            body = self._limit(position, smoothed_out(self.translated(judged), Of, self._brought_out), keep=True)
             # a function of logits that stay random: a node, since what reads it is conditional on them
             if is_random(at_infinity(body)):
                 self._define(position, s, at_infinity(body))
@@ -132,8 +131,7 @@ class Recursion(Brackets):
             body = smoothed_out(members.inside_functions(self, self.translated(judged, s)), Of, self._brought_out)
             limit = without_deltas_at_zeros(self, self._limit(position, body))
             # those of a scalar's fluctuation are told by what the scalar is made of, but where nothing else is left
-            told = limit != 0 and not judged.has(N) and not self._reads_powers(judged)
-            if self._brought_out and body.has(N) and not told:
+            if self._brought_out and body.has(N) and (limit == 0 or judged.has(N) or self._reads_powers(judged)):
                 self.with_powers[position] = scaled_out(body)
             self.judged.vector(position, s, limit)
             self._define(position, s, limit)
