@@ -400,7 +400,6 @@ NAMED = {
     "in a function": lambda y, r, W, z: tp.sqrt(tp.n) * tp.tanh(r),
     "its image": lambda y, r, W, z: tp.sqrt(tp.n) * (W @ r),
     "a function of its image": lambda y, r, W, z: tp.sqrt(tp.n) * tp.tanh((W @ r).named("p")),
-    "a logit": lambda y, r, W, z: y * tp.n * tp.avg(z * r),
 }
 
 

@@ -19,7 +19,6 @@ from tplimits.program.nodes import functions
 from tplimits.program.nodes.branches import Branch, on_sides
 from tplimits.program.nodes.digits import value_of
 from tplimits.program.nodes.entries import AxisSum, Entry, N, entries
-from tplimits.program.nodes.scale import powers_of_n
 from tplimits.program.parts import by_products, found, holds, longer, put_in, remembered
 
 #: heads that may vanish on more than a null set
@@ -284,7 +283,7 @@ def without_rounding(reader: Reader, body: Expr) -> Expr:
 
 def _beside_width(total: Expr) -> tuple[Expr, Expr]:
     """A sum as a power of n that all of its terms share, and the rest."""
-    powers = set(powers_of_n(total)) if total.has(N) else set()
+    powers = {t.as_powers_dict().get(N, S.Zero) for t in total.args}
     shared = N ** powers.pop() if len(powers) == 1 else S.One
     return shared, sympy.Add(*(t / shared for t in total.args)) if shared != 1 else total
 

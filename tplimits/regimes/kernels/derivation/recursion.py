@@ -57,6 +57,7 @@ from tplimits.regimes.kernels.derivation.reading import BodyReader
 from tplimits.regimes.kernels.derivation.safety import note_exact, settle
 from tplimits.regimes.kernels.derivation.scales import (
     diverging_term,
+    is_all_that_is_left,
     lower_orders,
     refuse_lower_orders,
     vanishing,
@@ -118,8 +119,8 @@ class Recursion(Brackets):
             self._average(position, s)
         elif isinstance(s, ScalarNonlin):
             # a scalar keeps what fluctuates at lower orders: a later body may multiply it by √n
-            judged = without_rounding(BodyReader(self), self._judged_body(position, s.body))
-            body = self._limit(position, smoothed_out(self.translated(judged), Of, self._brought_out), keep=True)
+            body = self.translated(without_rounding(BodyReader(self), self._judged_body(position, s.body)))
+            body = self._limit(position, smoothed_out(body, Of, self._brought_out), keep=True)
             # a function of logits that stay random: a node, since what reads it is conditional on them
             if is_random(at_infinity(body)):
                 self._define(position, s, at_infinity(body))
@@ -130,9 +131,8 @@ class Recursion(Brackets):
             refuse_sharp(self.program, position, judged)
             body = smoothed_out(members.inside_functions(self, self.translated(judged, s)), Of, self._brought_out)
             limit = without_deltas_at_zeros(self, self._limit(position, body))
-            # those of a scalar's fluctuation are told by what the scalar is made of, but where nothing else is left
-            if self._brought_out and body.has(N) and (limit == 0 or judged.has(N) or self._reads_powers(judged)):
-                self.with_powers[position] = scaled_out(body)
+            kept = judged.has(N) or self._reads_powers(judged) or is_all_that_is_left(self, position, limit)
+            self.with_powers |= {position: scaled_out(body)} if self._brought_out and kept and body.has(N) else {}
             self.judged.vector(position, s, limit)
             self._define(position, s, limit)
         else:
