@@ -391,3 +391,31 @@ def test_a_pole_without_a_power_of_n_has_no_hint_of_one():
     with pytest.raises(tp.NoLimitError, match="Keep the denominator or the logarithm away from zero") as refused:
         tp.derive(program)
     assert "√n" not in str(refused.value)
+
+
+#: what reads r = y (avg a² − avg b²), a named vector that tends to 0, y and both averages with √n beside it: √n r is
+#: y S with Var S = 4, S independent of all else
+NAMED = {
+    "by itself": lambda y, r, W, z: tp.sqrt(tp.n) * r,
+    "in a function": lambda y, r, W, z: tp.sqrt(tp.n) * tp.tanh(r),
+    "its image": lambda y, r, W, z: tp.sqrt(tp.n) * (W @ r),
+    "a function of its image": lambda y, r, W, z: tp.sqrt(tp.n) * tp.tanh((W @ r).named("p")),
+}
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_kernels_see_what_a_vector_fluctuates_by_where_nothing_else_is_left_of_it(case):
+    """They had the kernel 0 where such a vector had a name and was read by itself; networks have 4."""
+
+    @tp.network
+    def network(
+        ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector, a: tp.Vector, b: tp.Vector, W: tp.Matrix, z: tp.Vector
+    ):
+        y = tp.sum(U * ξ, over="d")
+        r = (y * tp.avg(a * a) - y * tp.avg(b * b)).named("r")
+        return v * NAMED[case](y, r, W, z)
+
+    found = tp.derive(network, tp.Kernels(train=("v",))).sample(np.array([[0.6, 0.8]]), draws=4000, seed=0).nngp
+    assert abs(np.mean(found) - 4) < 0.4
+    # one average alone fluctuates half as much
+    assert abs(np.mean(found) - 2) > 1

@@ -17,7 +17,7 @@ import numpy
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
-from tplimits.law.hypotheses.bounds import may_lie_far_out
+from tplimits.law.hypotheses.read_where import may_lie_far_out
 from tplimits.law.unroll import Unroller, indices
 from tplimits.numbers.boxes import mean_over_slots, slot_offsets
 from tplimits.numbers.conditioning import Normals, Population

@@ -187,7 +187,7 @@ def addends(expr: Expr) -> Iterator[Expr]:
 
 
 def by_products(total: Expr, read: Iterable[Expr] | None = None) -> dict[Expr, list[Expr]]:
-    """The products in a sum that hold some of `read`, or any symbol, with what stands in front of each.
+    """The products in a sum that hold some of `read`, or are no numbers, with what stands in front of each.
 
     >>> x, y = sympy.symbols("x y")
     >>> by_products(2 * x + x * y / 3 + 1), by_products(2 * x + x * y / 3, [y])
@@ -195,7 +195,9 @@ def by_products(total: Expr, read: Iterable[Expr] | None = None) -> dict[Expr, l
     """
     found: dict[Expr, list[Expr]] = {}
     for term in sympy.Add.make_args(total):
-        number, rest = term.as_independent(*(term.free_symbols if read is None else read), as_Add=False)
+        # leaves of kernels have no symbols, and are no numbers
+        names = [f for f in sympy.Mul.make_args(term) if not f.is_number] if read is None else read
+        number, rest = term.as_independent(*names, as_Add=False)
         found.setdefault(rest, []).append(number)
     return found
 

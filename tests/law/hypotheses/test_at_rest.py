@@ -14,6 +14,8 @@ QUOTIENTS = {
     "y²/|y|": lambda y: y**2 / tp.abs(y),
     "√y²/y": lambda y: tp.sqrt(y**2) / y,
     "gelu(y)/y": lambda y: tp.gelu(y) / y,
+    "step(y − 1)/y": lambda y: tp.step(y - 1) / y,
+    "relu(y² − 1)/y²": lambda y: tp.relu(y**2 - 1) / y**2,
 }
 #: functions of a standard normal that are 0 at a share of neurons
 AT_REST = {

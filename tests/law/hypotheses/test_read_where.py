@@ -6,6 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 import sympy
+from scipy import special
 
 import tplimits as tp
 from tplimits.law.gaussians import independent
@@ -112,3 +113,97 @@ def test_opposite_sides_of_what_may_be_0_stay_a_pole():
 
     with pytest.raises(tp.TplimitsError, match="moment not established"):
         tp.derive(tp.program(subject)).evaluate()
+
+
+#: a pole at 0 that a jump, or a kink, elsewhere keeps a function away from; the nearest jump that does not
+KEPT_AWAY = {
+    "step(z − 1)/z": (lambda z: tp.step(z - 1) / z, lambda z: tp.step(z + 1) / z, lambda z: (z > 1) / z),
+    "relu(z − 1)/z": (lambda z: tp.relu(z - 1) / z, lambda z: tp.relu(z + 1) / z, lambda z: np.maximum(z - 1, 0) / z),
+    "where(z > 1, 1/z, z)": (
+        lambda z: tp.where(z - 1, 1 / z, z),
+        lambda z: tp.where(z + 1, 1 / z, z),
+        lambda z: np.where(z > 1, 1 / z, z),
+    ),
+    "step(|z| − 1)/z³": (
+        lambda z: tp.step(tp.abs(z) - 1) / z**3,
+        lambda z: tp.step(tp.abs(z) + 1) / z**3,
+        lambda z: (abs(z) > 1) / z**3,
+    ),
+    "step(z² − 2)/z": (
+        lambda z: tp.step(z**2 - 2) / z,
+        lambda z: tp.step(2 - z**2) / z,
+        lambda z: (z**2 > 2) / z,
+    ),
+    "relu(−z)/(z − 2)": (
+        lambda z: tp.relu(-z) / (z - 2),
+        lambda z: tp.relu(z) / (z - 2),
+        lambda z: np.maximum(-z, 0) / (z - 2),
+    ),
+    "where(z > 1, 1/relu(z), z)": (
+        lambda z: tp.where(z - 1, 1 / tp.relu(z), z),
+        lambda z: tp.where(z + 1, 1 / tp.relu(z), z),
+        lambda z: np.where(z > 1, 1 / np.maximum(z, 1), z),
+    ),
+    "where(|z| > ½, |z|^(−7/10), z)": (
+        lambda z: tp.where(tp.abs(z) - 0.5, tp.abs(z) ** -0.7, z),
+        lambda z: tp.where(0.5 - tp.abs(z), tp.abs(z) ** -0.7, z),
+        lambda z: np.where(abs(z) > 0.5, abs(z) ** -0.7, z),
+    ),
+    "relu(z² − 1)/z²": (
+        lambda z: tp.relu(z**2 - 1) / z**2,
+        lambda z: tp.relu(z**2 + 1) / z**2,
+        lambda z: np.maximum(z**2 - 1, 0) / z**2,
+    ),
+}
+
+
+def by_width(function):
+    @tp.program
+    def program(z: tp.Vector):
+        return tp.avg((function(z + 0.3) + z) ** 2)
+
+    return tp.derive(program).evaluate()["return"].value
+
+
+def by_kernels(function):
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        z = tp.sum(U * ξ, over="d")
+        return v * (function(z + 0.3) + z)
+
+    return tp.derive(net, tp.Kernels(train=("v",))).evaluate(np.array([[0.6, 0.8]])).nngp.item()
+
+
+@pytest.mark.parametrize("engine", [by_width, by_kernels])
+@pytest.mark.parametrize("case", KEPT_AWAY)
+def test_a_pole_that_is_never_come_near_is_none(case, engine):
+    function, twin, same = KEPT_AWAY[case]
+    z = np.linspace(-9, 9, 1_800_001) + 5e-6
+    truth = np.sum((same(z + 0.3) + z) ** 2 * np.exp(-z * z / 2)) / np.sqrt(2 * np.pi) * 1e-5
+    assert engine(function) == pytest.approx(truth, abs=1e-5)
+    with pytest.raises(tp.TplimitsError, match=r"second moment|not established"):
+        engine(twin)
+
+
+def test_exponentials_far_out_are_asked_where_they_are_read():
+    """Half of elu by the other half, written out in a mean over tokens, is 0: it was believed to lie far out."""
+    U0 = tp.init(mean=0.3, std=1)
+
+    @tp.network
+    def net(ξ: tp.Input["token", "d"], W: tp.Matrix, v: tp.Vector, U: tp.Vector["d"] = U0):
+        h = lambda: tp.sum(U * ξ, over="d")  # noqa: E731 - written out in every place
+        elu = lambda: tp.where(h(), h(), tp.exp(h()) - 1)  # noqa: E731
+        gelu = W @ elu() * (1 + tp.erf(W @ elu() / sympy.sqrt(2))) / 2
+        return v * tp.mean(elu() + 0.7 * gelu, over="token")
+
+    X = np.array([[[-0.6, -1.0], [0.6, -0.2]]])
+    found = tp.derive(net, tp.Kernels(train=("U",))).evaluate(X).ntk.item()
+    generator = np.random.default_rng(0)
+    h = (0.3 + generator.normal(size=(400_000, 2))) @ X[0].T
+    elu, slope = np.where(h > 0, h, np.expm1(h)), np.where(h > 0, 1, np.exp(h))
+    image = generator.multivariate_normal(np.zeros(2), elu.T @ elu / len(h), len(h))
+    of_image = (1 + special.erf(image / np.sqrt(2))) / 2 + image * np.exp(-(image**2) / 2) / np.sqrt(2 * np.pi)
+    slopes, of_images = (f.T @ f / len(h) for f in (slope, of_image))
+    truth = np.mean((1 + 0.49 * of_images) * slopes * (X[0] @ X[0].T))
+    assert found == pytest.approx(truth, rel=6e-3)
+    assert 1.02 * found != pytest.approx(truth, rel=6e-3)

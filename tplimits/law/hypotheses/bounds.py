@@ -7,31 +7,27 @@ from collections.abc import Callable, Iterator
 import sympy
 from sympy import Expr, S
 
-from tplimits.law.hypotheses.squares import range_of_squares
+from tplimits.law.hypotheses.squares import squares
+from tplimits.law.hypotheses.width_powers import by_what_they_multiply, range_of_powers
 from tplimits.law.means import BoxMean
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.entries import entries
+from tplimits.program.nodes.entries import N, entries
 from tplimits.program.nodes.functions import truncated
-from tplimits.program.nodes.properties import EXPONENTIAL, POSITIVE, PROPERTIES, SIGNED, Symmetry, Trait, is_entire
+from tplimits.program.nodes.properties import POSITIVE, PROPERTIES, SIGNED, Symmetry, Trait, is_entire
+from tplimits.program.nodes.scale import in_root
 from tplimits.program.parts import found, longer, remembered
 
 #: terms of a sum that is asked whether it is convex, and its variable
 _FEW = 4
+#: terms of a sum that is cut in two
+_LONGEST = 12
 #: nodes up to which a part of a body is written out
 _LONG = 200
+#: what is folded at one point, or nearly
+_FOLDS = (sympy.Abs, functions.relu, functions.softplus)
 #: what functions, their curvatures and the curvatures of these are written in: whatever stands inside of a curvature is
 #: in its variable, so that no chain of them is longer than this
 _ASKED = sympy.symbols("x:4", real=True, cls=sympy.Dummy)
-
-
-def may_lie_far_out(function: Expr) -> bool:
-    """Whether exponentials grow without a bound in it, so that a mean may rest on what draws do not reach.
-
-    >>> x = sympy.Symbol("x", real=True)
-    >>> may_lie_far_out(sympy.exp(x)), may_lie_far_out(sympy.exp(-(x**2)))
-    (True, False)
-    """
-    return any(bounds(e.args[0])[1] == sympy.oo for e in found(function, *EXPONENTIAL))
 
 
 def bounds(expr: Expr) -> tuple[Expr, Expr]:
@@ -79,10 +75,10 @@ def _bounds(expr: Expr) -> tuple[Expr, Expr]:
         return (value, value) if value.is_extended_real else (-sympy.oo, sympy.oo)
     # constants and Gaussian variables alike: a sign is used only where it is assumed
     if expr.is_Symbol:
-        return (S.Zero, sympy.oo) if expr.is_nonnegative else (-sympy.oo, sympy.oo)
+        return (S(int(expr == N)), sympy.oo) if expr.is_nonnegative else (-sympy.oo, sympy.oo)
     if isinstance(expr, sympy.Add):
         low, high = _of_folds(expr)
-        for narrower in (_stationary, range_of_squares):
+        for narrower in (_stationary, _of_squares, _apart):
             if low.is_extended_negative and high.is_extended_positive:
                 low, high = narrower(expr, low, high)
         return low, high
@@ -148,21 +144,42 @@ def _of_moduli(low: Expr, high: Expr) -> tuple[Expr, Expr]:
 
 
 def _of_sum(expr: Expr) -> tuple[Expr, Expr]:
-    parts = [bounds(a) for a in sympy.Add.make_args(expr)]
+    terms = sympy.Add.make_args(expr)
+    if N in found(expr, sympy.Symbol):  # 1/√n − 1/n by the powers of n together, apart they would have either sign
+        parts = [_times(*range_of_powers(p), *bounds(rest)) for rest, p in by_what_they_multiply(terms).items()]
+    else:
+        parts = [bounds(a) for a in terms]
     return sympy.Add(*(p[0] for p in parts)), sympy.Add(*(p[1] for p in parts))
 
 
+def _of_squares(expr: sympy.Add, low: Expr, high: Expr) -> tuple[Expr, Expr]:
+    """The bounds of a sum; a quadratic polynomial without a saddle is least, or largest, where its squares vanish."""
+    # √n is no generator of a ring to SymPy, which takes seconds for what it is asked of ε = n^(−1/q) at once
+    polynomial, small, q = in_root(expr) if N in found(expr, sympy.Symbol) else (expr, S.Zero, 1)
+    known = squares(polynomial, small)
+    if known is None:
+        return low, high
+    width = {small: N ** -sympy.Rational(1, q)}
+    (least, most), *signs = (bounds(part.xreplace(width)) for part in (known[1], *(d for d, _ in known[0])))
+    if all(d.is_extended_nonnegative for d, _ in signs):
+        return max(low, least), high
+    return (low, min(high, most)) if all(d.is_extended_nonpositive for _, d in signs) else (low, high)
+
+
 def _of_folds(expr: sympy.Add) -> tuple[Expr, Expr]:
-    """Of a sum of multiples of x and of softplus(a x + b), which is max(a x + b, 0) and up to log 2 more."""
+    """Of a sum of multiples of x and of what is max(a x + b, 0) and, softplus, up to log 2 more; |x| is 2 x₊ − x."""
     low, high = _of_sum(expr)
-    bends = any(isinstance(a.as_coeff_Mul()[1], functions.softplus) for a in expr.args)
+    # kinks are looked at where the sign is open, which most sums of them leave no doubt of
+    asked = _FOLDS if low.is_extended_negative and high.is_extended_positive else functions.softplus
+    bends = any(isinstance(a.as_coeff_Mul()[1], asked) for a in expr.args)
     variables = (entries(expr) or expr.free_symbols) if bends else ()
     if len(variables) != 1:
         return low, high
     x = _ASKED[0]
     folds = [t.as_coeff_Mul() for t in expr.xreplace(dict.fromkeys(variables, x)).args]
-    bent = [(d, f.args[0]) for d, f in folds if isinstance(f, functions.softplus)]
-    straight = sympy.Add(*(d * f for d, f in folds if not isinstance(f, functions.softplus)))
+    bent = [(d * (1 + isinstance(f, sympy.Abs)), f.args[0]) for d, f in folds if isinstance(f, _FOLDS)]
+    straight = sympy.Add(*(d * f for d, f in folds if not isinstance(f, _FOLDS)))
+    straight -= sympy.Add(*(d * f.args[0] for d, f in folds if isinstance(f, sympy.Abs)))
     # of what is moved by a scalar or a power of n there is no number
     if any(not g.diff(x).is_number or g.free_symbols - {x} for g in (straight, *(v for _, v in bent))):
         return low, high
@@ -173,11 +190,25 @@ def _of_folds(expr: sympy.Add) -> tuple[Expr, Expr]:
     folded = straight + sympy.Add(*(d * sympy.Max(v, 0) for d, v in bent))
     places = [-v.xreplace({x: S.Zero}) / v.diff(x) for _, v in bent if v.diff(x) != 0]
     values = [folded.subs(x, place).evalf(20) for place in places]
-    above, below = (sympy.log(2) * sympy.Add(*(d for d, _ in bent if sign * d > 0)) for sign in (1, -1))
+    soft = [d for d, f in folds if isinstance(f, functions.softplus)]
+    above, below = (sympy.log(2) * sympy.Add(*(d for d in soft if sign * d > 0)) for sign in (1, -1))
     if values and all(end <= 0 for end in ends):
         high = min(high, (max(values) + above).evalf(20))
     if values and all(end >= 0 for end in ends):
         low = max(low, (min(values) + below).evalf(20))
+    return low, high
+
+
+def _apart(expr: sympy.Add, low: Expr, high: Expr) -> tuple[Expr, Expr]:
+    """The bounds of a sum; what reads the width alone apart from the rest, and polynomials from all else."""
+    if len(expr.args) > _LONGEST:
+        return low, high
+    read = sorted(expr.free_symbols - {N}, key=str)
+    for alone in (lambda t: not t.free_symbols - {N} and t.has(N), lambda t: t.is_polynomial(*entries(t), *read)):
+        part = sympy.Add(*filter(alone, expr.args))
+        if part not in (0, expr):
+            lows, highs = zip(bounds(part), bounds(expr - part), strict=True)
+            low, high = max(low, sympy.Add(*lows)), min(high, sympy.Add(*highs))
     return low, high
 
 

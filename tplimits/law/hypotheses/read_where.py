@@ -14,10 +14,12 @@ from typing import Protocol
 import sympy
 from sympy import Expr
 
+from tplimits.law.hypotheses.bounds import bounds
 from tplimits.law.hypotheses.tails import Growth, Tail, of_sum
 from tplimits.program.nodes.branches import CONDITIONS, SIDES, with_condition
 from tplimits.program.nodes.digits import NOT_NUMBERS
 from tplimits.program.nodes.functions import relu, step, where
+from tplimits.program.nodes.properties import EXPONENTIAL
 from tplimits.program.parts import found, put_in
 
 #: so many functions are written by their branches, one inside the other
@@ -46,12 +48,16 @@ def by_branches(
     have told branches apart before.
     """
     growth = analysis.growth(expr)
-    if growth.kind not in (Growth.UNKNOWN, Growth.EXPONENTIAL) or not left:
+    # of what is chosen a pole that is certain may be one where something else is read
+    certain = growth.kind is Growth.INFINITE and not found(expr, where)
+    if certain or growth.kind in (Growth.BOUNDED, Growth.POLYNOMIAL) or not left:
         return growth
     # one function at a time, the branches of the others come in the recursion: 3^_MOST_BRANCHES ways at most; from the
     # inside out, since |u|/u for u = relu(x) is ±1 on both sides of |u|, and 0/0 on a side of u
     piecewise = (f for f in found(expr, *SIDES) if analysis.random(f) and condition_of(f) not in known)
-    for node in sorted(piecewise, key=lambda f: (len(found(f, *SIDES)), str(f)))[:1]:
+    # what is infinite is first looked for where it is chosen
+    last = lambda f: growth.kind is Growth.INFINITE and not isinstance(f, where)  # noqa: E731 - a key
+    for node in sorted(piecewise, key=lambda f: (last(f), len(found(f, *SIDES)), str(f)))[:1]:
         sides: tuple[Expr, ...] = SIDES[type(node)](*node.args)
         # sign f is 0 for a share of neurons where f is, as relu(h) is
         if isinstance(node, sympy.sign) and not analysis.almost_never_zero(node.args[0]):
@@ -60,8 +66,9 @@ def by_branches(
         mirrored = _mirrored(node, expr) if analysis.almost_never_zero(node.args[0]) else {}
         everywhere = [put_in(expr, {node: side, **mirrored.get(k, {})}, {}) for k, side in enumerate(sides)]
         tried = [(everywhere, known)]
-        # of a modulus beside a pole the sides are no nearer to it or further off than on the whole line
-        if growth.kind is Growth.EXPONENTIAL or isinstance(node, where):
+        # of a modulus beside a pole the sides are no nearer to it or further off than on the whole line, unlike those
+        # of a jump elsewhere: step(x − 1)/x is read from 1 on
+        if growth.kind is Growth.EXPONENTIAL or isinstance(node, where) or _is_elsewhere(condition_of(node), expr):
             tried.append((pieces(everywhere, node, analysis.random), told))
         for ways, past in tried:
             whole = of_sum([by_branches(analysis, w, left - 1, past) for w in ways if not found(w, *NOT_NUMBERS)])
@@ -69,6 +76,32 @@ def by_branches(
             if whole.kind.value < growth.kind.value and not any(found(way, *NOT_NUMBERS) for way in ways):
                 return whole
     return growth
+
+
+def may_lie_far_out(function: Expr, left: int = _MOST_BRANCHES, known: frozenset[Expr] = frozenset()) -> bool:
+    """Whether exponentials grow without a bound where they are read: a mean may rest on what draws do not reach.
+
+    >>> x = sympy.Symbol("x", real=True)
+    >>> [may_lie_far_out(f) for f in (sympy.exp(x), sympy.exp(-(x**2)), where(x, x, sympy.exp(x)))]
+    [True, False, False]
+    >>> may_lie_far_out(step(x) * sympy.exp(x)), may_lie_far_out(step(x) * (1 - step(x)) * sympy.exp(x))
+    (True, False)
+    """
+    if all(bounds(e.args[0])[1] != sympy.oo for e in found(function, *EXPONENTIAL)):
+        return False
+    bent = [f for f in found(function, *SIDES) if condition_of(f) not in known] if left else []
+    for node in sorted(bent, key=lambda f: (len(found(f, *SIDES)), str(f)))[:1]:
+        sides = [put_in(function, {node: side}, {}) for side in SIDES[type(node)](*node.args)]
+        ways = pieces(sides, node, lambda term: not term.is_number)
+        return any(may_lie_far_out(way, left - 1, known | {condition_of(node)}) for way in ways)
+    return True
+
+
+def _is_elsewhere(condition: Expr, expr: Expr) -> bool:
+    """Whether a function changes its side at a place that is no pole of it."""
+    poles = [p for p in found(expr, sympy.Pow) if p.exp.is_negative]
+    borders = {p: with_condition(p, condition, sympy.S.Zero) for p in poles}
+    return any(border != p and not found(border, *NOT_NUMBERS) for p, border in borders.items())
 
 
 def _mirrored(node: Expr, expr: Expr) -> dict[int, dict[Expr, Expr]]:

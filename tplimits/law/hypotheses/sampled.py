@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import sympy
 from sympy import Expr
 
-from tplimits.law.hypotheses.bounds import may_lie_far_out, may_vanish_below
+from tplimits.law.hypotheses.bounds import may_vanish_below
 from tplimits.law.hypotheses.moments import tail
+from tplimits.law.hypotheses.read_where import may_lie_far_out
 from tplimits.law.hypotheses.signs import without_names
 from tplimits.law.hypotheses.tails import Growth
 from tplimits.program.nodes.entries import reads_vectors

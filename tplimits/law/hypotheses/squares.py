@@ -13,8 +13,10 @@ _FEW, _LONG = 6, 28
 
 
 @remembered(1 << 12)
-def squares(expr: Expr) -> tuple[tuple[tuple[Expr, Expr], ...], Expr] | None:
+def squares(expr: Expr, small: Expr = S.Zero) -> tuple[tuple[tuple[Expr, Expr], ...], Expr] | None:
     """The (d, ℓ) and the c of a quadratic polynomial Σ d ℓ² + c, ℓ affine and independent; None for all others.
+
+    A symbol that is `small` is no variable of it, but stands in coefficients.
 
     >>> x, y = sympy.symbols("x y", real=True)
     >>> squares(x**2 + x * y + y**2)
@@ -30,7 +32,7 @@ def squares(expr: Expr) -> tuple[tuple[tuple[Expr, Expr], ...], Expr] | None:
     # entries of vectors stand for themselves, and are real
     named = {entry: sympy.Dummy(f"z{i}", real=True) for i, entry in enumerate(sorted(entries(expr), key=str))}
     polynomial = expr.xreplace(named)
-    variables = sorted(polynomial.free_symbols, key=str)
+    variables = sorted(polynomial.free_symbols - {small}, key=str)
     if not 0 < len(variables) <= _FEW:
         return None
     if not all(v.is_real for v in variables) or not polynomial.is_polynomial(*variables):
@@ -44,21 +46,17 @@ def squares(expr: Expr) -> tuple[tuple[tuple[Expr, Expr], ...], Expr] | None:
         form = (rest.diff(v).as_expr() / (2 * d)).expand()
         found.append((d, form))
         rest = sympy.Poly((rest.as_expr() - d * form**2).expand(), *variables)
-    c = rest.as_expr()
-    if not (found and c.is_Rational and all(d.is_nonzero for d, _ in found)):
+    c = sympy.cancel(rest.as_expr())
+    # irrational numbers might cancel
+    known = c.is_Rational or (c.free_symbols == {small} and c.is_polynomial(small) and _is_rational(c))
+    if not (found and known and all(d.is_nonzero is not False for d, _ in found)):
         return None
     back = {v: entry for entry, v in named.items()}
     return tuple((d, form.xreplace(back)) for d, form in found), c
 
 
-def range_of_squares(expr: Expr, low: Expr, high: Expr) -> tuple[Expr, Expr]:
-    """The bounds of a sum: a quadratic polynomial without a saddle is least, or largest, where its squares vanish."""
-    known = squares(expr)
-    if known is None:
-        return low, high
-    if all(d.is_positive for d, _ in known[0]):
-        return max(low, known[1]), high
-    return (low, min(high, known[1])) if all(d.is_negative for d, _ in known[0]) else (low, high)
+def _is_rational(polynomial: Expr) -> bool:
+    return all(c.is_Rational for c in sympy.Poly(polynomial).coeffs())
 
 
 def roots_of_squares(expr: Expr) -> list[tuple[Expr, Expr]]:

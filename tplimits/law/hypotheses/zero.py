@@ -268,18 +268,24 @@ def _size(reader: Reader, expr: Expr) -> float:
 
 
 def without_rounding(reader: Reader, body: Expr) -> Expr:
-    """A body with 0 for its sums whose limits are nothing but the rounding of decimal numbers, as 0.1 + 0.2 − 0.3 is.
+    """A body whose sums with limits that are nothing but rounding of decimal numbers, as 0.1 + 0.2 − 0.3, tend to 0.
 
     Jumps, poles and roots of it have been asked before; what reads it finds a zero, and no variable of size 1e-17.
+    What fluctuates about such a limit is left: a power of n brings it out.
     """
     sums = found(body, sympy.Add) if reader.tolerance(body) else ()
-    lost = [total for total in sums if reader.moves(total) and _may_be_rounding(reader, total)]
-    return put_in(body, dict.fromkeys(lost, S.Zero), {}) if lost else body
+    moving = {total: _beside_width(total) for total in sums if reader.moves(total)}
+    lost = {
+        total: n * (left - reader.limit(left)) for total, (n, left) in moving.items() if _may_be_rounding(reader, left)
+    }
+    return put_in(body, lost, {}) if lost else body
 
 
-def lost_to_rounding(reader: Reader, body: Expr) -> Expr:
-    """The limit of a scalar if it is nothing but rounding, 0 else: what fluctuates about it is left."""
-    return reader.limit(body) if (body.is_Add or body.is_Mul) and _may_be_rounding(reader, body) else S.Zero
+def _beside_width(total: Expr) -> tuple[Expr, Expr]:
+    """A sum as a power of n that all of its terms share, and the rest."""
+    powers = {t.as_powers_dict().get(N, S.Zero) for t in total.args}
+    shared = N ** powers.pop() if len(powers) == 1 else S.One
+    return shared, sympy.Add(*(t / shared for t in total.args)) if shared != 1 else total
 
 
 def _may_be_rounding(reader: Reader, total: Expr) -> bool:

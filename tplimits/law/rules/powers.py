@@ -18,7 +18,7 @@ from sympy import Expr, S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.fluctuation import diverging, growing
 from tplimits.law.hypotheses.spread import is_spread
-from tplimits.law.hypotheses.zero import cancelled
+from tplimits.law.hypotheses.zero import cancelled, without_rounding
 from tplimits.law.kets import key_of
 from tplimits.law.rules.fluctuation import fluctuation_symbol, settle
 from tplimits.law.rules.magnified import brought_out, brought_up, divides_fluctuations, is_magnified
@@ -234,7 +234,8 @@ def without_removable_poles(state: Derivation, program: Program, order: int) -> 
 
 def _around_limits(state: Derivation, body: Expr, order: int) -> tuple[Expr, dict[Symbol, Key]]:
     """Averages written as limit + S/√width, to an order in S; returns also which average each S belongs to."""
-    body, swap = smoothed(state, body, order), {}
+    limits = {e: state.scalars[key_of(e)] for e in entries(body) if key_of(e) in state.scalars}
+    body, swap = without_rounding(BodyReader(state, limits), smoothed(state, body, order)), {}
     averages: dict[Symbol, Key] = {}
     for entry in entries(body):
         key = key_of(entry)

@@ -13,11 +13,12 @@ from sympy import Expr
 
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.law.hypotheses import universality
-from tplimits.law.observables import Observable, observables
+from tplimits.law.observables import Observable, keys, observables
 from tplimits.law.unroll import indices
 from tplimits.numbers.expansion.fields import TooLarge
 from tplimits.numbers.expansion.programs import Numbers
 from tplimits.numbers.expansion.resolutions import Drawn, Expanded, Part, drawn, fitting, on_grid, on_points
+from tplimits.numbers.expansion.widths import in_powers_of_widths
 from tplimits.numbers.number import Number, standard_error
 from tplimits.program.nodes.bind import given_constants
 from tplimits.program.nodes.entries import size_symbol, width_symbol
@@ -142,7 +143,35 @@ def _scalar(
 
 
 def table(program: Program, scalars: Sequence[Observable], numbers: Numbers, asked: Asked) -> Table | None:
-    """All scalars to order 1/n: on a grid, None where it has no room for them, or on spread points."""
+    """All scalars to order 1/n: on a grid, None where it has no room for them, or on spread points.
+
+    A refusal of a program with several returns names those that have an expansion alone.
+    """
+    program = in_powers_of_widths(program, numbers.ratios)
+    try:
+        return _found(program, scalars, numbers, asked)
+    except NoLimitError as error:
+        alone = [i for i in range(len(program.returns)) if _has_one(program, i, scalars, numbers, asked)]
+        if len(program.returns) == 1 or not alone:
+            raise
+        raise NoLimitError(
+            f"{error} Of its returns {', '.join(f'[{i}]' for i in alone)} would have an expansion without the others."
+        ) from None
+
+
+def _has_one(program: Program, i: int, scalars: Sequence[Observable], numbers: Numbers, asked: Asked) -> bool:
+    """Whether one return has an expansion where all are refused together."""
+    mine = [o for o in scalars if all(position == program.returns[i] for position, _ in keys(o))]
+    try:
+        return (
+            bool(mine)
+            and _found(program.replace(returns=program.returns[i : i + 1]).returned, mine, numbers, asked) is not None
+        )
+    except (NoLimitError, EvaluationError):
+        return False
+
+
+def _found(program: Program, scalars: Sequence[Observable], numbers: Numbers, asked: Asked) -> Table | None:
     with numpy.errstate(all="ignore"):  # what is not finite is told below
         seen = drawn(program, numbers)
         if asked.method == "particles":

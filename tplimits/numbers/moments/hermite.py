@@ -12,7 +12,7 @@ import numpy
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
-from tplimits.law.hypotheses.bounds import may_lie_far_out
+from tplimits.law.hypotheses.read_where import may_lie_far_out
 from tplimits.numbers.moments.panels import RADIUS, Kinked, nodes_between, settled_edges, with_kinks
 from tplimits.program.nodes.rules import density, hermite_polynomials
 

@@ -16,7 +16,8 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.arrays import Array, distinct_rows
-from tplimits.law.hypotheses.bounds import may_lie_far_out, may_vanish_below
+from tplimits.law.hypotheses.bounds import may_vanish_below
+from tplimits.law.hypotheses.read_where import may_lie_far_out
 from tplimits.numbers.moments.determinants import full, refuse_indefinite
 from tplimits.numbers.moments.several import ORDERS, mean_of_products, rows
 from tplimits.program.nodes.functions import BENT

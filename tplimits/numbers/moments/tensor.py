@@ -13,8 +13,9 @@ from sympy import Expr, Symbol
 from tplimits.arrays import Array, distinct_rows
 from tplimits.errors import EvaluationError
 from tplimits.law.gaussians import independent
-from tplimits.law.hypotheses.bounds import bounds, may_lie_far_out, may_vanish_below
+from tplimits.law.hypotheses.bounds import bounds, may_vanish_below
 from tplimits.law.hypotheses.moments import tail
+from tplimits.law.hypotheses.read_where import may_lie_far_out
 from tplimits.numbers.budget import QUADRATURE, Budget, TooManyNodes, operations
 from tplimits.numbers.forms import Integrand, lower
 from tplimits.numbers.moments.determinants import full, refuse_indefinite

@@ -101,6 +101,8 @@ def with_condition(
     >>> x, y = sympy.symbols("x y", real=True)
     >>> with_condition(sympy.exp(x - 2 * y), x - 2 * y + 3, S.Zero)
     exp(-3)
+    >>> with_condition(x**3 + 1 / x, x**2 - 3, S.Zero)
+    x**3 + sqrt(3)*sign(x)/3
     """
     terms = {term: factor for factor, term in (t.as_coeff_Mul() for t in sympy.Add.make_args(condition))}
     moving = sorted((t for t in terms if varies(t)), key=lambda t: (not t.is_Symbol, str(t)))
@@ -110,7 +112,13 @@ def with_condition(
         # a symbol beside a variable may be 0: multiples of the two together are looked for
         beside = {m: {*m.args} - {*term.args} for m in found(expr, sympy.Mul) if {*term.args} <= {*m.args}}
         multiples = {m: left for m, left in beside.items() if term.is_Mul and all(f.is_Atom for f in left)}
-        expr = put_in(expr, {term: read, **{m: sympy.Mul(*left, read) for m, left in multiples.items()}}, {})
+        # what is divided by a power of u is kept off its pole by a condition on u², as 1/u where u² > 1
+        base, even = term.as_base_exp() if term.is_Pow and term.exp.is_even else (term, S.Zero)
+        below = [
+            p for p in found(expr, sympy.Pow) if even and p.base == base and p.exp.is_integer and p.exp.is_negative
+        ]
+        poles = {p: read ** (p.exp / even) * (sympy.sign(base) if p.exp.is_odd else 1) for p in below}
+        expr = put_in(expr, {term: read, **poles, **{m: sympy.Mul(*left, read) for m, left in multiples.items()}}, {})
     return expr
 
 

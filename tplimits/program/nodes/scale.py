@@ -69,7 +69,8 @@ def in_root(expr: Expr) -> tuple[Expr, Symbol, int]:
     """The expression in ε = n^(−1/q): (expression, ε, q)."""
     q = _denominator(expr)
     small = expr.xreplace({N: _ROOT ** (-q)})
-    return small.xreplace({p: _led_out(p) for p in small.atoms(sympy.Pow) if p.base.is_Add}), _ROOT, q
+    led_out = {p: led for p in small.atoms(sympy.Pow) if p.base.is_Add and (led := _led_out(p)) != p}
+    return small.xreplace(led_out), _ROOT, q
 
 
 def _led_out(power: sympy.Pow) -> Expr:

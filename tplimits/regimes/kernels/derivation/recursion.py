@@ -12,7 +12,7 @@ from sympy import Expr, Integer, S
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.sharp import refuse_sharp
 from tplimits.law.hypotheses.spread import is_spread
-from tplimits.law.hypotheses.zero import is_nothing_by_halves, lost_to_rounding, without_rounding
+from tplimits.law.hypotheses.zero import is_nothing_by_halves, without_rounding
 from tplimits.law.rules.dots import NotAFunction
 from tplimits.law.rules.magnified import brought_out, brought_up
 from tplimits.law.rules.powers import KINKED, scaled_out, series_limit
@@ -57,6 +57,7 @@ from tplimits.regimes.kernels.derivation.reading import BodyReader
 from tplimits.regimes.kernels.derivation.safety import note_exact, settle
 from tplimits.regimes.kernels.derivation.scales import (
     diverging_term,
+    is_all_that_is_left,
     lower_orders,
     refuse_lower_orders,
     vanishing,
@@ -118,8 +119,8 @@ class Recursion(Brackets):
             self._average(position, s)
         elif isinstance(s, ScalarNonlin):
             # a scalar keeps what fluctuates at lower orders: a later body may multiply it by √n
-            body = smoothed_out(self.translated(self._judged_body(position, s.body)), Of, self._brought_out)
-            body = self._limit(position, body, keep=True) - lost_to_rounding(BodyReader(self), s.body)
+            body = self.translated(without_rounding(BodyReader(self), self._judged_body(position, s.body)))
+            body = self._limit(position, smoothed_out(body, Of, self._brought_out), keep=True)
             # a function of logits that stay random: a node, since what reads it is conditional on them
             if is_random(at_infinity(body)):
                 self._define(position, s, at_infinity(body))
@@ -129,10 +130,9 @@ class Recursion(Brackets):
             judged = without_rounding(BodyReader(self), self._judged_body(position, s.body))
             refuse_sharp(self.program, position, judged)
             body = smoothed_out(members.inside_functions(self, self.translated(judged, s)), Of, self._brought_out)
-            # those of a scalar's fluctuation are told by what the scalar is made of
-            if self._brought_out and (judged.has(N) or self._reads_powers(judged)) and body.has(N):
-                self.with_powers[position] = scaled_out(body)
             limit = without_deltas_at_zeros(self, self._limit(position, body))
+            kept = judged.has(N) or self._reads_powers(judged) or is_all_that_is_left(self, position, limit)
+            self.with_powers |= {position: scaled_out(body)} if self._brought_out and kept and body.has(N) else {}
             self.judged.vector(position, s, limit)
             self._define(position, s, limit)
         else:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import networkx
 import sympy
 from sympy import Expr, S
 
 from tplimits.errors import NoLimitError
-from tplimits.law.hypotheses.fluctuation import diverging, growing
+from tplimits.law.hypotheses.fluctuation import diverging, growing, is_average
 from tplimits.program.nodes.entries import N, with_axes_named
 from tplimits.program.nodes.scale import at_infinity, led, multiplied_out, powers_of_n
 from tplimits.regimes.kernels.derivation.leaves import Given, TableEntry
@@ -61,6 +62,15 @@ def vanishing(operand: Expr) -> tuple[Expr, Expr]:
     """The power of n that leads an operand which vanishes, and the operand over it; 1 and the operand else."""
     power, rest = (led(operand) if operand.has(N) else None) or (S.Zero, operand)
     return (N**power, rest) if power < 0 else (S.One, operand)
+
+
+def is_all_that_is_left(state: Recursion, position: int, limit: Expr) -> bool:
+    """Whether nothing but a fluctuation is left of a vector that no average reads: of averages the class is asked.
+
+    Where more is left, fluctuations are told by what the scalars are made of.
+    """
+    read = networkx.descendants(state.program.graph, position) if limit == 0 else ()
+    return limit == 0 and not any(is_average(state.program, p) for p in read)
 
 
 def lower_orders(operand: Expr, mean: Callable[[Expr], Expr]) -> Expr:

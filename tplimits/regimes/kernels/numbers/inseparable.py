@@ -22,7 +22,7 @@ from sympy import Expr
 from tplimits.arrays import Array, distinct_rows
 from tplimits.errors import EvaluationError
 from tplimits.law.gaussians import independent
-from tplimits.law.hypotheses.bounds import may_lie_far_out
+from tplimits.law.hypotheses.read_where import may_lie_far_out
 from tplimits.numbers.budget import operations
 from tplimits.numbers.moments.tensor import PER_LAW, may_be_infinite, operations_of_a_law
 from tplimits.numbers.near_zero import continued

@@ -37,7 +37,7 @@ from tplimits.program.nodes.kinds import Nonlin
 from tplimits.program.nodes.scale import at_infinity, outgrown
 from tplimits.program.parts import found
 from tplimits.regimes.training.derivation import by_parameter
-from tplimits.regimes.training.derivation.jumps import refuse_jumps
+from tplimits.regimes.training.derivation.jumps import held_behind, refuse_jumps
 from tplimits.regimes.training.derivation.square_integrable import after_a_step, asked_of_widths, judged
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def derive_maximal(
     """The recursion of a network, its hypotheses checked.
 
     Raises ProgramError for arguments that are no optimizers or decays; NoLimitError where √n stands in the network,
-    where gradients cross a jump of a vector, and where a vector or its gradient has no second moment.
+    where gradients cross a jump of a vector that moves, and where a vector or its gradient has no second moment.
     """
     names = parameters(network)
     optimizers = by_parameter.optimizers(network, names, optimizer, "tp.MaximalUpdate")
@@ -100,12 +100,12 @@ def derive_maximal(
     for position in sorted(network.read):
         if isinstance(s := network[position], Nonlin):
             _refuse_growth(network, position, s.body)
-    recursion = MaximalRecursion(network, optimizers, exact, assumed=tuple(assumed))
+    recursion = MaximalRecursion(network, held_behind(network, optimizers, exact), exact, assumed=tuple(assumed))
     kets = judged(network, recursion.moving, assumed)
     refuse_jumps(network, recursion.moving, "2.9.25")
     if kets is None:
         return recursion
-    doubts = (*kets.recursion.judged.open(), *after_a_step(kets, optimizers), *asked_of_widths(kets).values())
+    doubts = (*kets.recursion.judged.open(), *after_a_step(kets, recursion.optimizers), *asked_of_widths(kets).values())
     return replace(recursion, doubts=doubts)
 
 
