@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sympy import Add, Expr, Function, Mul
 
-from tplimits.program.nodes.domains import is_singular
+from tplimits.program.nodes.domains import is_singular, jumps
 from tplimits.program.nodes.entries import AxisSum, Entry, divides_by_vectors, sources
 from tplimits.program.nodes.functions import where
 from tplimits.program.parts import holds
@@ -31,9 +31,14 @@ def beside_singular(values: Sequence[Value], named: Collection[int], kept: Colle
     summed = sums | {u for u, body in bodies.items() if isinstance(e := _multiple(body), Entry) and e.source in unnamed}
     plain = {u for u in bodies if values[u].origin.kind == "map" and not values[u].neurons} - summed - {*kept}
     singular: set[int] = set()
+    jumping: set[int] = set()
     for u in sorted(plain):
-        through = not holds(bodies[u], Function) and not singular.isdisjoint(sources(bodies[u]))
-        if through or is_singular(bodies[u]):
+        read = sources(bodies[u])
+        # tanh takes growth away, and no jump
+        if jumps(bodies[u]) or not jumping.isdisjoint(read):
+            jumping.add(u)
+        through = not holds(bodies[u], Function) and not singular.isdisjoint(read)
+        if through or u in jumping or is_singular(bodies[u]):
             singular.add(u)
     leaves: dict[int, frozenset[int]] = {}
     for u in range(len(values)):
