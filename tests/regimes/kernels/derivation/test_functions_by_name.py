@@ -168,17 +168,16 @@ def test_a_named_jump_has_no_height_where_what_it_multiplies_vanishes(name, summ
     def network_at(c):
         @tp.network
         def network(ξ: tp.Input["token", "d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
-            y = tp.sum(U * ξ, over="d")
-            h = y + W @ y
+            h = W @ tp.sum(U * ξ, over="d")
             return v * tp.mean(written(h, c), over="token") if summed else v * written(h.sel(token=0), c)
 
         return tp.derive(network.bind(token=2), tp.Kernels(train=("W",)))
 
     inputs = (TOKENS if summed else TOKENS[:, :1]).reshape(-1, 2)
-    C = 2 * inputs @ inputs.T
+    C = inputs @ inputs.T
     K, moved = (covariances(g, C) for g in (f, slope))
     at = 2 if summed else 1
-    nngp, ntk = (A.reshape(2, at, 2, at).mean(axis=(1, 3)) for A in (K, C / 2 * moved))
+    nngp, ntk = (A.reshape(2, at, 2, at).mean(axis=(1, 3)) for A in (K, C * moved))
     pair = network_at(0).evaluate(TOKENS)
     assert pair.nngp == pytest.approx(nngp, abs=2e-2)
     assert pair.ntk == pytest.approx(ntk, abs=2e-2)
