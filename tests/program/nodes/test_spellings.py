@@ -179,3 +179,25 @@ def test_sums_that_are_no_squares_stay(sum_):
     x, y = sympy.symbols("x y", real=True)
     assert in_heads(sympy.sqrt(sum_(x, y))) == sympy.sqrt(sum_(x, y))
     assert in_heads(sympy.log(2 * x - x**2 - 1)) == sympy.log(2 * x - x**2 - 1)
+
+
+def test_which_of_two_is_larger_is_seen_in_a_mean_over_other_neurons_too():
+    """min(|m|, −1) + 3/2 is ½, m a mean that mixes two neurons; its step had a derivative, whatever it was called."""
+    X = np.array([[-0.7, 0.8], [0.3, -0.3]])
+
+    def gated(low):
+        @tp.network
+        def network(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+            x = tp.sum(U * ξ, over="d")
+            β = tp.neuron("β")
+            mixed = tp.avg(tp.sin(x + x[β]) * x[β], over=β)
+            least = tp.minimum(tp.maximum(mixed, -mixed), low)
+            return v * x * tp.step(least + 1.5)
+
+        return tp.derive(network, tp.Kernels())
+
+    pair = gated(-1).evaluate(X)
+    assert pair.nngp == pytest.approx(X @ X.T)
+    assert pair.ntk == pytest.approx(2 * X @ X.T)
+    with pytest.raises(tp.NoLimitError, match="two neurons"):  # |m| is read
+        gated(1)

@@ -1,6 +1,6 @@
 """One spelling for functions that have a head of their own: what is asked of the head is then known of all of them.
 
-    max(u, 0) = relu(u),  relu(u) + relu(−u) = |u|,  step(u) − step(−u) = sign(u),
+    max(u, 0) = relu(u),  min(|u|, −1) = −1,  relu(u) + relu(−u) = |u|,  step(u) − step(−u) = sign(u),
     1/(1 + e⁻ᵘ) = σ(u),   log(1 + eᵘ) = softplus(u),   u (1 + erf(u/√2))/2 = gelu(u),
     √(u² − 2u v + v²) = |u − v|,   log(u² − 2u v + v²) = 2 log|u − v|
     u where(v, 1/u, 0) = where(v, 1, 0) = step(v)
@@ -17,12 +17,12 @@ from collections.abc import Callable
 import sympy
 from sympy import Expr, S
 
-from tplimits.program.nodes.domains import partial_parts
-from tplimits.program.nodes.functions import gelu, maximum, relu, sigmoid, softplus, step, where
+from tplimits.program.nodes.domains import partial_parts, seen_nonnegative
+from tplimits.program.nodes.functions import gelu, maximum, minimum, relu, sigmoid, softplus, step, where
 from tplimits.program.parts import found, heads, holds, rebuilt, remembered, symbols
 
 #: an expression without any of these, and without a square, has no other spelling
-_SPELLED = frozenset({maximum, relu, step, where, sympy.exp, sympy.erf})
+_SPELLED = frozenset({maximum, minimum, relu, step, where, sympy.exp, sympy.erf})
 #: terms of squares
 _MOST = 45
 
@@ -39,6 +39,8 @@ def in_heads(expr: Expr) -> Expr:
     y*sigmoid(x)
     >>> in_heads(y * x**2 * where(x - y, 1 / x, y / x)), in_heads(x * where(x, 1 / x, 0))
     (y*where(x - y, x, x*y), step(x))
+    >>> in_heads(minimum(sympy.Abs(x), -1)), in_heads(maximum(x**2 + 1, 1)), in_heads(minimum(x**2, 1))
+    (-1, x**2 + 1, minimum(1, x**2))
     >>> in_heads(sympy.sqrt(x**2 - 2 * x * y + y**2))
     Abs(x - y)
     >>> in_heads((8 * x - 6) * (1 + sympy.erf((8 * x - 6) / sympy.sqrt(2))) / 2)
@@ -73,8 +75,13 @@ def _in_heads(expr: Expr) -> Expr:
     return next((rule(whole) for kind, rule in _RULES if isinstance(whole, kind)), whole)
 
 
-def _larger(expr: Expr) -> Expr:
-    return relu(sympy.Add(*expr.args)) if S.Zero in expr.args else expr
+def _extreme(expr: Expr) -> Expr:
+    """One of two where it is seen which is larger, max(|u|, −1) = |u|; relu for max(u, 0)."""
+    ahead = 1 if isinstance(expr, maximum) else -1
+    for this, other in (expr.args, expr.args[::-1]):
+        if seen_nonnegative(ahead * (this - other)):
+            return this
+    return relu(sympy.Add(*expr.args)) if S.Zero in expr.args and ahead > 0 else expr
 
 
 def _raised(expr: Expr) -> Expr:
@@ -192,7 +199,7 @@ def _paired(expr: Expr, head: type, parity: int, one: Callable[[Expr], Expr | No
 
 
 _RULES: tuple[tuple[tuple[type, ...], Callable[[Expr], Expr]], ...] = (
-    ((maximum,), _larger),
+    ((maximum, minimum), _extreme),
     ((where,), _chosen),
     ((sympy.Pow,), _raised),
     ((sympy.log,), _logarithm),
