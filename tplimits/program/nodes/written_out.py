@@ -1,6 +1,6 @@
 """Named maps that stand in the bodies of those who read them: what is singular, and what stands beside it.
 
-    eˣ of eˣ/(eˣ + eʸ)   x² of √(x² + y²)   |x| of |x|/x   eˣ − 1 of where(x, x, eˣ − 1)
+    eˣ of eˣ/(eˣ + eʸ)   x² of √(x² + y²)   |x| of |x|/x   step(x) of x step(x)   eˣ − 1 of where(x, x, eˣ − 1)
 
 By itself each grows faster, or has a steeper gradient, than the function that it is a part of: what is asked of a ket
 is asked of that function, whatever its parts are called.  What is read by nobody else keeps its name.
@@ -33,11 +33,10 @@ def beside_singular(values: Sequence[Value], named: Collection[int], kept: Colle
     singular: set[int] = set()
     jumping: set[int] = set()
     for u in sorted(plain):
-        read = sources(bodies[u])
         # tanh takes growth away, and no jump
-        if jumps(bodies[u]) or not jumping.isdisjoint(read):
+        if jumps(bodies[u]) or not jumping.isdisjoint(sources(bodies[u])):
             jumping.add(u)
-        through = not holds(bodies[u], Function) and not singular.isdisjoint(read)
+        through = not holds(bodies[u], Function) and not singular.isdisjoint(sources(bodies[u]))
         if through or u in jumping or is_singular(bodies[u]):
             singular.add(u)
     leaves: dict[int, frozenset[int]] = {}
