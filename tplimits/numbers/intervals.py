@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy
-from sympy import Dummy, Expr, S, Symbol
+from sympy import Dummy, Expr, Float, S, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.law.hypotheses.reader import Question, Unreadable, Value
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 #: points of the random variables, and how far everything is moved to see what depends on it
 _POINTS, _MOVE = 16, 1e-6
+#: points of fluctuations that means are taken at
+_GIVEN = 4
 #: an argument below this many times its spread is zero within its error
 _SPREADS = 4.0
 #: signs with which numbers are moved within their errors, by their place
@@ -98,7 +101,11 @@ def values(engine: Expectations, question: Question, constants: Mapping[Symbol, 
     whole = (expr, *given.values(), *(_definition(engine, n) for n in names))
     read = sorted({s for e in whole for s in e.atoms(Symbol) if s in engine.moments}, key=lambda s: s.name)
     known_pairs = [S.Zero if pair in given else e for pair, e in pairs.items()]
-    numbers = intervals(engine, [*read, *question.held.values(), *known_pairs], constants)
+    wanted = [*read, *question.held.values(), *known_pairs]
+    # a mean that one S = √n·Avg stands in is another number at each value of it
+    if not _constants(engine, wanted).isdisjoint(question.fluctuations - constants.keys()):
+        return _given_fluctuations(engine, question, constants)
+    numbers = intervals(engine, wanted, constants)
     leaves = [*read, *question.held]
     # the same points in each run: a refusal must not depend on a draw
     normals = numpy.random.default_rng(0).standard_normal((len(variables), _POINTS if variables else 1))
@@ -131,6 +138,18 @@ def values(engine: Expectations, question: Question, constants: Mapping[Symbol, 
         for x, e, y in zip(here, spread, away, strict=True)
         if numpy.isfinite(x) and numpy.isfinite(e)
     ]
+
+
+def _given_fluctuations(engine: Expectations, question: Question, constants: Mapping[Symbol, Expr]) -> list[Value]:
+    """The values at some points of all fluctuations together."""
+    scalars = sorted(question.fluctuations, key=lambda s: s.name)
+    pairs = [question.covariance(a, b) for i, a in enumerate(scalars) for b in scalars[: i + 1]]
+    entries = numpy.array([n.value for n in intervals(engine, pairs, constants)])
+    normals = numpy.random.default_rng(1).standard_normal((len(scalars), _GIVEN))
+    places = _placed(numpy.repeat(entries[:, None], _GIVEN, axis=1), normals)
+    others = replace(question, variables=[v for v in question.variables if v not in question.fluctuations])
+    points = (dict(zip(scalars, map(Float, place), strict=True)) for place in places.T)
+    return [value for point in points for value in values(engine, others, {**constants, **point})]
 
 
 def on_either_side(expr: Expr) -> list[Expr]:

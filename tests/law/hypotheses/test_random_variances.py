@@ -117,3 +117,36 @@ def test_kernels_of_logits_that_are_zero_half_of_the_time(body):
     alike = found[:, 0, 1][found[:, 0, 1] > 0]
     cosine = INPUTS[0] @ INPUTS[1] / numpy.prod(numpy.linalg.norm(INPUTS, axis=1))
     assert alike == pytest.approx(0.25 + numpy.arcsin(cosine) / (2 * numpy.pi), abs=1e-12)
+
+
+def _read(below, inline=False):
+    """What stands beside a mean given S = √n⟨a|y⟩ of W(y S), and is 0 by its oddness."""
+
+    @tp.program
+    def program(W: tp.Matrix, a: tp.Vector, x: tp.Vector, y: tp.Vector):
+        moved = tp.sqrt(tp.n) * tp.avg(a * y)
+        h = W @ (y * moved)
+        if inline:
+            return tp.avg(x * below(W @ (y * (tp.sqrt(tp.n) * tp.avg(a * y)))))
+        read = below(h)
+        return tp.avg(x * read)
+
+    return tp.derive(program)
+
+
+@pytest.mark.parametrize("inline", [False, True])
+def test_a_mean_given_what_stays_random_is_looked_at_where_that_may_be(inline):
+    """E[h tanh h|S] = S² E[1 − tanh² h|S] by Stein's lemma: a jump at ½ beside it is one at 0 whatever S is."""
+
+    def zero(h):
+        return tp.avg(h * tp.tanh(h)) - tp.avg(1 - tp.tanh(h) ** 2) * tp.avg(h * h)
+
+    for apart in (lambda h: tp.step(zero(h) + 0.5), lambda h: 1 / tp.avg(tp.exp(tp.tanh(h)))):
+        found = _read(apart, inline).evaluate(only=("return",))["return"]
+        assert (found.value, found.variance) == (0, 0)
+    for lands, why in (
+        (lambda h: tp.step(zero(h)), "lands on a jump"),
+        (lambda h: tp.avg(h * tp.tanh(h)) / zero(h), "tends to 0"),
+    ):
+        with pytest.raises(tp.TplimitsError, match=why):
+            _read(lands, inline).evaluate(only=("return",))

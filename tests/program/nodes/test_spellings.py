@@ -189,3 +189,25 @@ def test_odd_powers_have_the_sign_of_their_base():
     assert in_heads(step(x**5 * y)) == step(x * y)
     for other in (sympy.sign(x**4, evaluate=False), step(x**2 * y), step(1 / x)):
         assert in_heads(other) == other
+
+
+def test_which_of_two_is_larger_is_seen_in_a_mean_over_other_neurons_too():
+    """min(|m|, −1) + 3/2 is ½, m a mean that mixes two neurons; its step had a derivative, whatever it was called."""
+    X = np.array([[-0.7, 0.8], [0.3, -0.3]])
+
+    def gated(low):
+        @tp.network
+        def network(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+            x = tp.sum(U * ξ, over="d")
+            β = tp.neuron("β")
+            mixed = tp.avg(tp.sin(x + x[β]) * x[β], over=β)
+            least = tp.minimum(tp.maximum(mixed, -mixed), low)
+            return v * x * tp.step(least + 1.5)
+
+        return tp.derive(network, tp.Kernels())
+
+    pair = gated(-1).evaluate(X)
+    assert pair.nngp == pytest.approx(X @ X.T)
+    assert pair.ntk == pytest.approx(2 * X @ X.T)
+    with pytest.raises(tp.NoLimitError, match="two neurons"):  # |m| is read
+        gated(1)

@@ -124,7 +124,7 @@ REFUSED = {
     "three neurons": (three_neurons, "averages over 2 further neurons"),
     "signs": (signs, "entries of `W` are not normal: fourth moments"),
     "orthogonal": (turned, "`W` is orthogonal"),
-    "jump": (moving_jump, "step\\(h\\)` jumps where its argument moves"),
+    "jump": (moving_jump, "step\\(W x \\+ b\\)` jumps where its argument moves"),
     "random": (random_inside, "`s`, which stays random in the limit"),
 }
 

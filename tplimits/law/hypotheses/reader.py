@@ -7,7 +7,7 @@ the value that its limits give: in `avg(u) * (1 / s)` the first factor may be ze
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -83,12 +83,16 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True)
 class Question:
-    """An expression to be looked at with numbers: `held` are symbols in it that stand for deterministic limits."""
+    """An expression to be looked at with numbers: `held` are symbols in it that stand for deterministic limits.
+
+    `fluctuations` are all scalars S = √n·Avg of the derivation, which stay random.
+    """
 
     expr: Expr
     held: Mapping[Symbol, Expr]
     variables: Sequence[Symbol]
     covariance: Callable[[Symbol, Symbol], Expr] = field(compare=False, repr=False)
+    fluctuations: Set[Symbol] = frozenset()
 
 
 class Numbers(Protocol):

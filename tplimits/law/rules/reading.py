@@ -104,7 +104,8 @@ class BodyReader:
         variances = [self._covariance(v, v) for v in variables]
         for read in (limit, *variances):
             variables |= self._fluctuations & read.free_symbols
-        return self.state.numbers(Question(limit, held, sorted(variables, key=lambda s: s.name), self._covariance))
+        ordered = sorted(variables, key=lambda s: s.name)
+        return self.state.numbers(Question(limit, held, ordered, self._covariance, self._fluctuations))
 
     def within(self, expr: Expr) -> Expr:
         """Through the maps that it reads, but for √n avg(…), whose law does not show in what it is made of."""

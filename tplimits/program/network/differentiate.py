@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import sympy
 from sympy import DiracDelta, Dummy, Expr, Function, Symbol
 
-from tplimits.program.nodes.entries import AxisSum, Entry
+from tplimits.program.nodes.entries import AxisSum, Entry, GaussMean
 from tplimits.program.nodes.functions import JUMPS, relu, step, where
 from tplimits.program.nodes.hidden_jumps import derivative, hidden_delta, hidden_jumps
 
@@ -115,6 +115,15 @@ def without_continuous_jumps(slope: Expr) -> Expr:
     return slope.replace(lambda e: e.is_Mul, _on_one_side) if poles else slope
 
 
+def without_continuous_jumps_of(slope: Expr) -> Expr:
+    """The same of a derivative in entries, and in sums over axes, each of which is a variable."""
+    if not slope.has(DiracDelta, relu) or slope.has(GaussMean):
+        return slope
+    names = {node: Dummy(real=True) for node in _outermost(slope)}
+    found = without_continuous_jumps(slope.xreplace(names))
+    return found.xreplace({name: node for node, name in names.items()})
+
+
 def _on_one_side(product: Expr) -> Expr:
     """|c|^(−p) step(c) for relu(c)^(−p) step(c)."""
     sides = {factor.args[0] for factor in product.args if isinstance(factor, step)}
@@ -186,7 +195,7 @@ def _beside(expr: Expr, on_it: Mapping[Expr, Expr]) -> Expr:
 
     step(x) sign(x) jumps by 1 at 0, although sign(x) δ(x) and step(x) δ(x) are products with what SymPy has 0 there.
     """
-    if not expr.has(*JUMPS):
+    if expr in on_it or not expr.has(*JUMPS):  # what jumps is itself 0 where where(a, b, c) is
         return expr.xreplace(on_it)
     arguments = [_beside(argument, on_it) for argument in expr.args]
     if isinstance(expr, JUMPS) and (arguments[0].has(_either) or sympy.expand(arguments[0]) == 0):

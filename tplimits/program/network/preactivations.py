@@ -92,8 +92,14 @@ def _without_addends(expr: Expr, argument: sympy.Add, entry: Entry) -> Expr:
     if not expr.args or isinstance(expr, (Entry, ArrayEntry, GaussMean)):
         return expr
     rebuilt = expr.func(*(_without_addends(a, argument, entry) for a in expr.args))
-    if isinstance(rebuilt, sympy.Add) and set(argument.args) <= set(rebuilt.args):
-        return sympy.Add(entry, *(a for a in rebuilt.args if a not in argument.args))
+    if not isinstance(rebuilt, sympy.Add):
+        return rebuilt
+    # of 2h SymPy keeps 2a + 2b
+    number, first = argument.args[-1].as_coeff_Mul()
+    for share in (c / number for c, term in (a.as_coeff_Mul() for a in rebuilt.args) if term == first):
+        addends = {share * a for a in argument.args}
+        if addends <= set(rebuilt.args):
+            return sympy.Add(share * entry, *(a for a in rebuilt.args if a not in addends))
     return rebuilt
 
 

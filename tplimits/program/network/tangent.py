@@ -18,7 +18,7 @@ import sympy
 from sympy import Expr, Integer, Symbol
 
 from tplimits.program.language.names import free_name
-from tplimits.program.network.differentiate import without_continuous_jumps
+from tplimits.program.network.differentiate import without_continuous_jumps, without_continuous_jumps_of
 from tplimits.program.nodes.entries import OWN, AxisSum, Entry, GaussMean, axis_symbol, canonical_bound_axes, entries
 from tplimits.program.nodes.hidden_jumps import ambiguous_delta, derivative, hidden_jumps, slope
 from tplimits.program.nodes.kinds import Avg, Initial, InitialVector, Instruction, MatMul, Nonlin, OuterNonlin
@@ -137,7 +137,7 @@ def _slopes(body: Expr, symbols: tuple[Symbol, ...]) -> tuple[Expr, ...]:
 @remembered(256)
 def _slope(body: Expr, moving: tuple[Entry, ...], many: int) -> Expr:
     """d/dε where some entries move by ε times those of sources numbered from `many` on."""
-    return _through(body, {e: _beside(e, many) for e in moving})
+    return without_continuous_jumps_of(_through(body, {e: _beside(e, many) for e in moving}))
 
 
 def _through(expr: Expr, moves: Mapping[Expr, Expr]) -> Expr:
@@ -154,7 +154,7 @@ def _through(expr: Expr, moves: Mapping[Expr, Expr]) -> Expr:
         every = [sympy.Mul(*expr.args[:i], d, *expr.args[i + 1 :]) for i, d in enumerate(slopes) if d != 0]
         return sympy.Add(*every, *deltas)
     if isinstance(expr, AxisSum):
-        return AxisSum(_through(expr.summand, moves), *expr.args[1:])
+        return AxisSum(without_continuous_jumps_of(_through(expr.summand, moves)), *expr.args[1:])
     moved = expr.xreplace({e: e + _ε * m for e, m in moves.items()})
     return sympy.Add(derivative(moved, _ε).xreplace({_ε: sympy.S.Zero}), *deltas)
 

@@ -77,6 +77,11 @@ def is_singular(body: Expr) -> bool:
     )
 
 
+def jumps(body: Expr) -> bool:
+    """Whether a jump of vectors stands in a function, which may take its height away elsewhere."""
+    return any(map(reads_vectors, found(body, *functions.JUMPS)))
+
+
 def seen_nonnegative(expr: Expr) -> bool:
     """Whether the ranges of heads and SymPy's assumptions show that an expression is never negative.
 

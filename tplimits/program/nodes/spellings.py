@@ -1,8 +1,10 @@
 """One spelling for functions that have a head of their own: what is asked of the head is then known of all of them.
 
-    max(u, 0) = relu(u),  relu(u) + relu(−u) = |u|,  step(u) − step(−u) = sign(u),  sign(u³) = sign(u),
+    max(u, 0) = relu(u),  min(|u|, −1) = −1,  relu(u) + relu(−u) = |u|,  step(u) − step(−u) = sign(u),
+    sign(u³) = sign(u),
     1/(1 + e⁻ᵘ) = σ(u),   log(1 + eᵘ) = softplus(u),   u (1 + erf(u/√2))/2 = gelu(u),
     √(u² − 2u v + v²) = |u − v|,   log(u² − 2u v + v²) = 2 log|u − v|
+    u where(v, 1/u, 0) = where(v, 1, 0) = step(v)
 
 They are one function at every argument, with one derivative.  So are averages of them one instruction: two copies of
 √n ⟨1|x⟩ would be two fluctuations, of which a quotient has a pole where it has none.  Of squares that are written out
@@ -16,12 +18,12 @@ from collections.abc import Callable
 import sympy
 from sympy import Expr, S
 
-from tplimits.program.nodes.domains import partial_parts
-from tplimits.program.nodes.functions import gelu, maximum, relu, sigmoid, softplus, step
+from tplimits.program.nodes.domains import partial_parts, seen_nonnegative
+from tplimits.program.nodes.functions import gelu, maximum, minimum, relu, sigmoid, softplus, step, where
 from tplimits.program.parts import found, heads, holds, rebuilt, remembered, symbols
 
 #: an expression without any of these, and without a square, has no other spelling
-_SPELLED = frozenset({maximum, relu, step, sympy.sign, sympy.exp, sympy.erf})
+_SPELLED = frozenset({maximum, minimum, relu, step, sympy.sign, where, sympy.exp, sympy.erf})
 #: terms of squares
 _MOST = 45
 
@@ -36,6 +38,10 @@ def in_heads(expr: Expr) -> Expr:
     (softplus(2*x), sigmoid(x)**2)
     >>> in_heads(y * sympy.exp(x) / (1 + sympy.exp(x)))
     y*sigmoid(x)
+    >>> in_heads(y * x**2 * where(x - y, 1 / x, y / x)), in_heads(x * where(x, 1 / x, 0))
+    (y*where(x - y, x, x*y), step(x))
+    >>> in_heads(minimum(sympy.Abs(x), -1)), in_heads(maximum(x**2 + 1, 1)), in_heads(minimum(x**2, 1))
+    (-1, x**2 + 1, minimum(1, x**2))
     >>> in_heads(sympy.sqrt(x**2 - 2 * x * y + y**2))
     Abs(x - y)
     >>> in_heads((8 * x - 6) * (1 + sympy.erf((8 * x - 6) / sympy.sqrt(2))) / 2)
@@ -70,8 +76,13 @@ def _in_heads(expr: Expr) -> Expr:
     return next((rule(whole) for kind, rule in _RULES if isinstance(whole, kind)), whole)
 
 
-def _larger(expr: Expr) -> Expr:
-    return relu(sympy.Add(*expr.args)) if S.Zero in expr.args else expr
+def _extreme(expr: Expr) -> Expr:
+    """One of two where it is seen which is larger, max(|u|, −1) = |u|; relu for max(u, 0)."""
+    ahead = 1 if isinstance(expr, maximum) else -1
+    for this, other in (expr.args, expr.args[::-1]):
+        if seen_nonnegative(ahead * (this - other)):
+            return this
+    return relu(sympy.Add(*expr.args)) if S.Zero in expr.args and ahead > 0 else expr
 
 
 def _side(expr: Expr) -> Expr:
@@ -120,6 +131,28 @@ def _above_one(expr: Expr) -> Expr | None:
 
 
 def _product(expr: Expr) -> Expr:
+    return _of_factors(_into_branches(expr))
+
+
+def _into_branches(expr: Expr) -> Expr:
+    """A product with those factors in the branches of a `where` that take a pole of theirs away."""
+    for chosen in expr.args if expr.is_Mul else ():
+        if not isinstance(chosen, where):
+            continue
+        condition, *branches = chosen.args
+        poles = {p.base for b in branches for p in sympy.Mul.make_args(b) if p.is_Pow and p.exp.is_negative}
+        for factor in expr.args:
+            if factor.as_base_exp()[0] in poles:
+                inside = _in_heads(where(condition, *(b * factor for b in branches)))
+                return _into_branches(sympy.Mul(*_without(expr, chosen, factor), inside))
+    return expr
+
+
+def _chosen(expr: Expr) -> Expr:
+    return step(expr.args[0]) if expr.args[1:] == (S.One, S.Zero) else expr
+
+
+def _of_factors(expr: Expr) -> Expr:
     """With gelu for what it is made of, and σ(u)ᵏ for e^(k u) σ(−u)ᵏ: eᵘ/(1 + eᵘ) is bounded."""
     for factor in expr.args:
         base, power = factor.as_base_exp()
@@ -127,7 +160,7 @@ def _product(expr: Expr) -> Expr:
             share = sympy.cancel(other.args[0] / -base.args[0]) if isinstance(other, sympy.exp) else S.NaN
             if share.is_Integer and power.is_number and 0 < share <= power:
                 made = sigmoid(-base.args[0]) ** share, base ** (power - share)
-                return _product(sympy.Mul(*_without(expr, factor, other), *made))
+                return _of_factors(sympy.Mul(*_without(expr, factor, other), *made))
         number, rest = factor.as_coeff_Add()
         if number != 1 or not isinstance(rest, sympy.erf):
             continue
@@ -173,8 +206,9 @@ def _paired(expr: Expr, head: type, parity: int, one: Callable[[Expr], Expr | No
 
 
 _RULES: tuple[tuple[tuple[type, ...], Callable[[Expr], Expr]], ...] = (
-    ((maximum,), _larger),
+    ((maximum, minimum), _extreme),
     ((step, sympy.sign), _side),
+    ((where,), _chosen),
     ((sympy.Pow,), _raised),
     ((sympy.log,), _logarithm),
     ((sympy.Mul,), _product),

@@ -1,6 +1,6 @@
 """Named maps that stand in the bodies of those who read them: what is singular, and what stands beside it.
 
-    eˣ of eˣ/(eˣ + eʸ)   x² of √(x² + y²)   |x| of |x|/x   eˣ − 1 of where(x, x, eˣ − 1)
+    eˣ of eˣ/(eˣ + eʸ)   x² of √(x² + y²)   |x| of |x|/x   step(x) of x step(x)   eˣ − 1 of where(x, x, eˣ − 1)
 
 By itself each grows faster, or has a steeper gradient, than the function that it is a part of: what is asked of a ket
 is asked of that function, whatever its parts are called.  What is read by nobody else keeps its name.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sympy import Add, Expr, Function, Mul
 
-from tplimits.program.nodes.domains import is_singular
+from tplimits.program.nodes.domains import is_singular, jumps
 from tplimits.program.nodes.entries import AxisSum, Entry, divides_by_vectors, sources
 from tplimits.program.nodes.functions import where
 from tplimits.program.parts import holds
@@ -31,9 +31,13 @@ def beside_singular(values: Sequence[Value], named: Collection[int], kept: Colle
     summed = sums | {u for u, body in bodies.items() if isinstance(e := _multiple(body), Entry) and e.source in unnamed}
     plain = {u for u in bodies if values[u].origin.kind == "map" and not values[u].neurons} - summed - {*kept}
     singular: set[int] = set()
+    jumping: set[int] = set()
     for u in sorted(plain):
+        # tanh takes growth away, and no jump
+        if jumps(bodies[u]) or not jumping.isdisjoint(sources(bodies[u])):
+            jumping.add(u)
         through = not holds(bodies[u], Function) and not singular.isdisjoint(sources(bodies[u]))
-        if through or is_singular(bodies[u]):
+        if through or u in jumping or is_singular(bodies[u]):
             singular.add(u)
     leaves: dict[int, frozenset[int]] = {}
     for u in range(len(values)):

@@ -116,3 +116,71 @@ def test_training_at_the_kink_of_a_vector_that_cancels_by_its_names():
 
 def test_training_of_an_exponential_that_a_name_keeps_bounded():
     assert trained(decaying) == pytest.approx(trained(decaying_in_one_line), rel=1e-12)
+
+
+def covariances(f, C):
+    def of(i, j):
+        return over_gaussians(lambda a, b: f(a) * f(b), C[np.ix_([i, j], [i, j])] + 1e-9 * np.eye(2))
+
+    return np.array([[of(i, j) for i in range(len(C))] for j in range(len(C))])
+
+
+def read_by_name(h, c):
+    part = 2 * h
+    whole = part - tp.tanh(h)
+    above = tp.step(whole - c)
+    return whole * above
+
+
+def chosen(h, c):
+    either = tp.where(h, tp.tanh(h), h)
+    sign = tp.sign(either - c)
+    return tp.clip(either, -1, 1) * sign
+
+
+def step_by_a_pole(h, c):
+    one = tp.where(h - c, 1 / (h - c), 0)
+    return h * tp.tanh(one * (h - c))
+
+
+RELU = (lambda h: h * (h > 0), lambda h: 1.0 * (h > 0))
+JUMPING = {
+    "read_by_name": (
+        read_by_name,
+        lambda h: np.maximum(2 * h - np.tanh(h), 0),
+        lambda h: (2 - np.cosh(h) ** -2) * (h > 0),
+    ),
+    "chosen": (
+        chosen,
+        lambda h: np.where(h > 0, np.tanh(h), np.minimum(-h, 1)),
+        lambda h: np.where(h > 0, np.cosh(h) ** -2, -1.0 * (h > -1)),
+    ),
+    "step_by_a_pole": (step_by_a_pole, *(lambda h, f=f: np.tanh(1) * f(h) for f in RELU)),
+}
+
+
+@pytest.mark.parametrize("name", JUMPING)
+@pytest.mark.parametrize("summed", [False, True])
+def test_a_named_jump_has_no_height_where_what_it_multiplies_vanishes(name, summed):
+    """h step(h) is relu(h), in two lines as in one, and in a mean over tokens."""
+    written, f, slope = JUMPING[name]
+
+    def network_at(c):
+        @tp.network
+        def network(ξ: tp.Input["token", "d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+            h = W @ tp.sum(U * ξ, over="d")
+            return v * tp.mean(written(h, c), over="token") if summed else v * written(h.sel(token=0), c)
+
+        return tp.derive(network.bind(token=2), tp.Kernels(train=("W",)))
+
+    inputs = (TOKENS if summed else TOKENS[:, :1]).reshape(-1, 2)
+    C = inputs @ inputs.T
+    K, moved = (covariances(g, C) for g in (f, slope))
+    at = 2 if summed else 1
+    nngp, ntk = (A.reshape(2, at, 2, at).mean(axis=(1, 3)) for A in (K, C * moved))
+    pair = network_at(0).evaluate(TOKENS)
+    assert pair.nngp == pytest.approx(nngp, abs=2e-2)
+    assert pair.ntk == pytest.approx(ntk, abs=2e-2)
+    # where the jump is at ½ it has a height
+    assert not any("no Θ" in said for said in network_at(0).assumptions)
+    assert any("no Θ" in said for said in network_at(0.5).assumptions)

@@ -56,3 +56,23 @@ def test_zeros_that_decide_nothing(zero):
     assert kernel(ZEROS[zero], lambda s, x, W: x + 1e5 * s * x) == pytest.approx(plain, rel=1e-8)
     found = kernel(lambda x: ZEROS[zero](x) + 1e-3, lambda s, x, W: tp.clip(1e17 * s * x, -1, 1))
     assert found == pytest.approx(1, abs=1e-9)
+
+
+def test_a_scalar_at_which_two_functions_cross():
+    """max(x, s x) for s = 2 E relu(h)/E |h| = 1: both 1 − s and s − 1 stand in Θ, and each is 0."""
+
+    def tangent(height):
+        @tp.network
+        def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+            x = tp.sum(U * ξ, over="d")
+            h = W @ (x / tp.sqrt(tp.avg(x * x) + 0.1))
+            s = height * tp.avg(tp.relu(h)) / tp.avg(tp.abs(h))
+            return v * tp.softplus(tp.maximum(x, x * s))
+
+        return tp.derive(network, tp.Kernels(train=("U",))).evaluate([[0.7, 0.3]]).ntk.item()
+
+    x = np.linspace(-8, 8, 4001)
+    weights = np.exp(-(x**2) / 2) / np.exp(-(x**2) / 2).sum()
+    expected = 0.58 * weights @ (1 + np.exp(-np.sqrt(0.58) * x)) ** -2
+    assert tangent(2) == pytest.approx(expected, rel=1e-9)
+    assert tangent(2.2) != pytest.approx(expected, rel=1e-2)  # x where x < 0, 1.1 x elsewhere

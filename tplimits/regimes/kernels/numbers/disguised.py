@@ -54,7 +54,7 @@ def require_settled(derivation: KernelTables, inputs: Inputs, constants: Mapping
             zeros = [s for s, v, other in zip(sums, here, away, strict=True) if _is_zero(v, other).any()]
             if not zeros:
                 continue
-            leaves = sorted(found(sympy.Add(*zeros), TableEntry, Moment), key=sympy.default_sort_key)
+            leaves = sorted(found(sympy.Tuple(*zeros), TableEntry, Moment), key=sympy.default_sort_key)
             errors = zip(_values(plain, leaves), _values(moved, leaves), strict=True)
             size = max(float(abs(other - v).max()) for v, other in errors)
             for value, other in zip(_values(plain, kernels), _values(moved, kernels), strict=True):
