@@ -26,6 +26,7 @@ from tplimits.regimes.depth.derivation.assumptions import LI, NOCI, assumed
 from tplimits.regimes.depth.derivation.copies import in_sequences
 from tplimits.regimes.depth.derivation.derivation import IDENTITY, OneLayer, lowered
 from tplimits.regimes.depth.derivation.lowering import AS_WRITTEN, Taken
+from tplimits.regimes.depth.derivation.multiplied import with_arrays_multiplied
 from tplimits.regimes.depth.derivation.neurons import insist_on_one_neuron
 from tplimits.regimes.depth.derivation.not_covered import EntangledError, LargeWeightError, NoFormulasError
 from tplimits.regimes.depth.derivation.orientations import with_rows
@@ -82,7 +83,7 @@ def derive_block(
 
 def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool, sequences: bool, weighed: bool) -> BlockLimit:
     # responses are those of the families that the program has
-    program = program if sequences else _members_apart(program)
+    program = with_arrays_multiplied(program if sequences else _members_apart(program))
     taken, first = AS_WRITTEN, None
     if weighed:
         taken = Taken(frozenset(p for p, s in enumerate(program) if isinstance(s, InitialMatrix)))
