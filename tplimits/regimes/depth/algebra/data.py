@@ -62,22 +62,23 @@ class Data:
 
     def tabulated(self, expr: Expr) -> tuple[list[Symbol], numpy.ndarray]:
         """The free indices of such an expression, and its values at all of them."""
-        axes, values, _ = self.bounded(expr)
+        axes, values, *_ = self.bounded(expr)
         return axes, values
 
-    def bounded(self, expr: Expr) -> tuple[list[Symbol], numpy.ndarray, numpy.ndarray]:
-        """The same, and bounds of what rounding of the arrays changes them by."""
+    def bounded(self, expr: Expr) -> tuple[list[Symbol], numpy.ndarray, numpy.ndarray, numpy.ndarray]:
+        """The same, with bounds of what they are off by: in double precision, and for the rounding of entries."""
         axes = list(free_axes(expr))
         shape = [self.size(a.name.split("′")[0]) for a in axes]
         with numpy.errstate(all="ignore"):
             grid = dict(zip(axes, numpy.ogrid[tuple(map(slice, shape))], strict=True))
             values, off = (numpy.broadcast_to(x, shape).copy() for x in self._in_doubles(expr, grid))
+        known = off.copy()
         with mpmath.workdps(_DIGITS):
             for place in map(tuple, numpy.argwhere(~(off <= _KNOWN * abs(values)))):
                 number, lost = self._value(expr, dict(zip(axes, place, strict=True)))
                 # what cancels, as in 3·0.1 − 0.3 or softmax(c) − 1/3, is no number
-                values[place], off[place] = float(number) if abs(number) > lost else 0.0, float(lost)
-        return axes, values, off
+                values[place], known[place] = float(number) if abs(number) > lost else 0.0, float(lost)
+        return axes, values, off, known
 
     def _in_doubles(self, expr: Expr, at: Mapping[Symbol, Any]) -> tuple[Any, Any]:
         """Values at all places, indices by axes of arrays, and bounds of their rounding."""

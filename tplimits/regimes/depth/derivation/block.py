@@ -20,7 +20,7 @@ from tplimits.program.nodes.kinds import Avg, InitialMatrix
 from tplimits.program.nodes.members import members_apart
 from tplimits.regimes.depth.algebra.arrays import merged
 from tplimits.regimes.depth.algebra.forms import Form, Orders, collected
-from tplimits.regimes.depth.algebra.vanishing import vanishes
+from tplimits.regimes.depth.algebra.vanishing import negligible, vanishes
 from tplimits.regimes.depth.algebra.writing import defined, text
 from tplimits.regimes.depth.derivation.assumptions import LI, NOCI, assumed
 from tplimits.regimes.depth.derivation.copies import in_sequences
@@ -145,6 +145,8 @@ def _limit(program: Program, fixed: tuple[str, ...], layer: OneLayer, in_stack: 
     _insist(refused(program.name, drift, None, layer.arrays.values))
     covariance = layer.covariance()
     _insist(refused(program.name, drift, covariance, layer.arrays.values))
+    for what, orders in (("E[V′ − V]", drift), ("Cov(V′)", covariance)):
+        _insist_on_digits(program.name, what, orders, layer.arrays.values)
     groups = [layer.groups(p) for p, s in enumerate(program) if isinstance(s, Avg)]
     diffusion = covariance[2]
     root, rootless = structured_root(layer, list(dict.fromkeys(g for g in groups if g)), diffusion)
@@ -218,6 +220,17 @@ def _insist(verdict: DepthVerdict | None) -> None:
         raise NoLimitError(verdict.sentence, verdict)
 
 
+def _insist_on_digits(name: str, what: str, orders: Orders, arrays: Mapping[str, numpy.ndarray]) -> None:
+    """Refuse a mean of which rounding of numbers may be a part that shows."""
+    for order, lost in orders.lost.items():
+        if not negligible(lost, orders[order], arrays):
+            shown, where = defined(lost, arrays)
+            raise NoLimitError(
+                f"`{name}`: {what} holds sums of numbers in which almost everything cancels: {shown}{where} is left, "
+                "no more than rounding of these numbers may leave. Write the difference that is meant."
+            )
+
+
 def _verdict(name: str, diffusion: Form) -> DepthVerdict:
     if diffusion:
         return DepthVerdict("SDE", f"`{name}`: V at layer t·n converges to dV = b(V) dt + Σ(V)^(1/2) dB.")
@@ -237,7 +250,7 @@ def _without_growth(program: Program, drift: Orders, arrays: Mapping[str, numpy.
             f"`{program.name}` in a stack: its covariance changes at order 1 by {shown}{where}; stacks are "
             "covered for blocks that multiply V by a number. Shape the block so that the rest is of order 1/n."
         )
-    return sympy.simplify(1 + growth), Orders({o: f for o, f in drift.forms.items() if o}, drift.opaque)
+    return sympy.simplify(1 + growth), replace(drift, forms={o: f for o, f in drift.forms.items() if o})
 
 
 def _met(program: Program, fixed: tuple[str, ...], sequences: bool, weighed: bool) -> list[tuple[Expr, BlockLimit]]:

@@ -9,6 +9,7 @@ constant arrays is computed in many digits where terms of its sums cancel.
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy
 import sympy
-from sympy import Expr, Integer, S, Symbol
+from sympy import Expr, Integer, Rational, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import (
@@ -45,6 +46,7 @@ from tplimits.program.nodes.kinds import (
     place_of,
     standing,
 )
+from tplimits.program.nodes.rounding import is_rounded
 from tplimits.program.nodes.stated import IndexTable
 from tplimits.regimes.depth.algebra.data import Data
 
@@ -53,10 +55,16 @@ if TYPE_CHECKING:
 
 #: a coefficient that rounding of the entries moves by less than this part of those beside it stays as it is written
 _SAFE = 1e-12
-#: and by more than this part is not known
-_KNOWN = 1e-4
+#: and by more than this part is not known, where it is not small itself: of terms of order 1 less may be meant
+_KNOWN, _SMALL = 1e-4, 1e-9
+#: what decimal numbers, and what Python makes of some, are off by
+_UNIT = Rational(1, 1 << 51)
+#: numbers above this may leave, to the fourth power in a noise, less than rounding of their terms
+_LARGE = 512
 #: terms of one linear form, and sums around one of them, beyond which it stays as it is written
 _MOST, _SUMS = 64, 4
+#: bound indices from about this number on are those of a linear form
+_FRESH = 1 << 20
 
 
 class _Image(Leaf):
@@ -69,11 +77,15 @@ class _Image(Leaf):
 
 
 class _Term(NamedTuple):
-    """Σ over `bounds` of coefficient · rest; the coefficient holds arrays and exact numbers alone."""
+    """Σ over `bounds` of coefficient · rest; the coefficient holds arrays and numbers alone.
+
+    `cancels`: it is a number that is small beside what it is the sum of.
+    """
 
     coefficient: Expr
     bounds: tuple[Symbol, ...]
     rest: Expr
+    cancels: bool = False
 
 
 class _TooManyError(Exception):
@@ -81,11 +93,13 @@ class _TooManyError(Exception):
 
 
 def with_arrays_multiplied(program: Program) -> Program:
-    """A block with products of constant arrays in which much cancels as arrays of their own.
+    """A block with products of constant arrays in which much cancels as arrays of their own, and sums of numbers done.
 
     NoLimitError where the rounding of the entries decides what is left.
     """
-    return _Multiplied(program).done() if program.arrays else program
+    bodies = [s.body for s in program if isinstance(s, Nonlin)]
+    large = any(abs(x) > _LARGE for body in bodies for x in body.atoms(Rational))
+    return _Multiplied(program).done() if program.arrays or large else program
 
 
 class _Multiplied:
@@ -99,11 +113,15 @@ class _Multiplied:
         self.here = 0
 
     def done(self) -> Program:
-        for self.here, s in enumerate(self.program):
+        changed = False
+        for position, s in enumerate(self.program):
+            self.here = position
             if isinstance(s, Nonlin) and not self.data.is_data(s.body):
-                self.made[self.here] = replace(s, body=canonical_bound_axes(self._written(s.body)))
-            self.order.append(self.here)
-        if len(self.arrays) == len(self.program.arrays):
+                body = self._written(s.body)
+                if body != s.body:
+                    self.made[position], changed = replace(s, body=canonical_bound_axes(body)), True
+            self.order.append(position)
+        if not changed:
             return self.program
         place = {number: k for k, number in enumerate(self.order)}.__getitem__
         found = self.program.rearranged((moved(self.made[k], place) for k in self.order), place)
@@ -115,10 +133,12 @@ class _Multiplied:
         if not expr.has(Entry) or isinstance(expr, Entry):
             return expr
         terms = self.linear.gathered(expr)
-        if any(made := [self._as_array(t) for t in terms]):
-            whole_terms = (a or t for a, t in zip(made, terms, strict=True))
-            return sympy.Add(*(self._summed(t.coefficient * self._placed(t.rest), t.bounds) for t in whole_terms))
-        return expr.func(*map(self._written, expr.args))
+        made = [self._as_array(t) for t in terms]
+        if any(made) or any(t.cancels for t in terms):
+            every = (a or t for a, t in zip(made, terms, strict=True))
+            return sympy.Add(*(self._summed(t.coefficient * self._placed(t.rest), t.bounds) for t in every))
+        args = list(map(self._written, expr.args))
+        return expr if all(map(operator.eq, args, expr.args)) else expr.func(*args)
 
     def _summed(self, expr: Expr, bounds: Sequence[Symbol]) -> Expr:
         return reduce(lambda inner, i: AxisSum(inner, i, Symbol(_axis(i))), bounds, expr)
@@ -127,19 +147,18 @@ class _Multiplied:
         """A term with its coefficient as an array, where there is anything to gain by it."""
         if not (t.coefficient.has(AxisSum) or t.coefficient.is_Add) or not self.data.is_data(t.coefficient):
             return None
-        axes, values, off = self.data.bounded(t.coefficient)
+        axes, values, off, known = self.data.bounded(t.coefficient)
         sizes = abs(values).max(axis=tuple(k for k, a in enumerate(axes) if a in t.bounds), keepdims=True)
-        doubtful = (off > _SAFE * sizes) & (sizes > 0)
-        if not doubtful.any():
+        if not ((off > _SAFE * sizes) & (sizes > 0)).any():
             return None
-        if (unknown := doubtful & (off > _KNOWN * sizes)).any():
+        if (unknown := (known > numpy.maximum(_KNOWN * sizes, _SMALL)) & (sizes > 0)).any():
             place = tuple(numpy.argwhere(unknown)[0])
             largest = float(numpy.broadcast_to(sizes, values.shape)[place])
             raise NoLimitError(
                 f"{self.program.where(self.here)}: constant arrays are multiplied in which almost everything cancels: "
                 f"{largest:.3g} is left, and rounding of their entries in the last digit changes that by "
-                f"{off[place] / 4:.1g}. Write what they come to as one array, as the identity where one is the inverse "
-                "of another."
+                f"{known[place] / 4:.1g}. Write what they come to as one array, as the identity where one is the "
+                "inverse of another."
             )
         values.setflags(write=False)
         self.arrays.append(IndexTable(values, tuple(map(_axis, axes))))
@@ -188,6 +207,9 @@ class _Linear:
     def __init__(self, program: Program) -> None:
         self.program, self.data = program, Data(program)
         self._used = 0
+        # images under one matrix are those of one instruction, and averages over one width
+        first: dict[tuple[object, ...], int] = {}
+        self._like = {p: first.setdefault(key, p) for p, s in enumerate(program) if (key := _kind(s))}
 
     def gathered(self, expr: Expr) -> list[_Term]:
         """The terms of an expression, one for each that is multiplied; none where there are too many."""
@@ -199,13 +221,15 @@ class _Linear:
         for t in terms:
             rest, change = self._canonical(t)
             found.setdefault((rest, tuple(change.values())), []).append(t.coefficient.xreplace(change))
-        return [_Term(sympy.Add(*c), bounds, rest) for (rest, bounds), c in found.items()]
+        sums = ((*_added(parts), *place) for place, parts in found.items())
+        return [_Term(total, bounds, rest, cancels) for total, cancels, rest, bounds in sums]
 
     def _canonical(self, t: _Term) -> tuple[Expr, dict[Symbol, Symbol]]:
         """The rest of a term, and its bound indices in a numbering by the rest alone."""
         ways = []
         for order in itertools.permutations(t.bounds):
-            change = {i: bound_axis_symbol(_axis(i), k) for k, i in enumerate(order)}
+            # larger than the numbers that other sums have: these are numbered again from inside
+            change = {i: bound_axis_symbol(_axis(i), _FRESH - k) for k, i in enumerate(order)}
             ways.append((t.rest.xreplace(change), change))
         return min(ways, key=lambda way: str(way[0]))
 
@@ -231,7 +255,7 @@ class _Linear:
         parts = {a: self._terms(a) for a in expr.args}
         known = [a for a, terms in parts.items() if len(terms) == 1 and not terms[0].bounds]
         opened = [a for a in expr.args if a not in known]
-        one = next((a for a in opened if a.has(AxisSum) or isinstance(a, Entry)), None)
+        one = next((a for a in opened if not a.is_Add), opened[0] if opened else None)
         coefficient = sympy.Mul(*(parts[a][0].coefficient for a in known))
         rest = sympy.Mul(*(parts[a][0].rest for a in known), *(a for a in opened if a != one))
         terms = [_Term(S.One, (), S.One)] if one is None else parts[one]
@@ -239,7 +263,7 @@ class _Linear:
 
     def _sum(self, expr: AxisSum) -> list[_Term]:
         self._used += 1
-        bound = bound_axis_symbol(expr.axis, 1000 + self._used)
+        bound = bound_axis_symbol(expr.axis, _FRESH + self._used)
         found = []
         for t in self._terms(expr.summand.xreplace({expr.bound: bound})):
             inside = bound in t.rest.free_symbols
@@ -258,13 +282,30 @@ class _Linear:
             found = self._images(entry, ())
         else:
             return itself
-        return found if any(t.coefficient.has(ArrayEntry, Entry) for t in found) else itself
+        return found if len(found) > 1 or found[0].coefficient != 1 else itself
 
     def _images(self, entry: Entry, indices: tuple[Expr, ...]) -> list[_Term]:
         terms = self._terms(standing(self.program[entry.source], entry))
-        return [
-            _Term(t.coefficient, t.bounds, _Image(Integer(entry.source), entry.neuron, t.rest, *indices)) for t in terms
-        ]
+        source = Integer(self._like[entry.source])
+        return [_Term(t.coefficient, t.bounds, _Image(source, entry.neuron, t.rest, *indices)) for t in terms]
+
+
+def _kind(s: Instruction) -> tuple[object, ...]:
+    """What makes of an operand what another instruction does."""
+    if isinstance(s, MatMul):
+        return s.matrix, s.transposed
+    return (s.over,) if isinstance(s, Avg) else ()
+
+
+def _added(parts: Sequence[Expr]) -> tuple[Expr, bool]:
+    """A sum, and whether it is a number that is small beside its parts; what rounding leaves of these is zero."""
+    total = sympy.Add(*parts)
+    if len(parts) < 2 or not total.is_Rational:
+        return total, False
+    largest = max(map(abs, parts))
+    if any(map(is_rounded, parts)) and abs(total) <= _UNIT * sum(map(abs, parts)):
+        total = S.Zero
+    return total, bool(0 < abs(total) * _LARGE < largest)
 
 
 def _axis(index: Symbol) -> str:
