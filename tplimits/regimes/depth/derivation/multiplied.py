@@ -145,7 +145,11 @@ class _Multiplied:
 
     def _as_array(self, t: _Term) -> _Term | None:
         """A term with its coefficient as an array, where there is anything to gain by it."""
-        if not (t.coefficient.has(AxisSum) or t.coefficient.is_Add) or not self.data.is_data(t.coefficient):
+        sums = t.coefficient.atoms(AxisSum)
+        if not (sums or t.coefficient.is_Add) or not self.data.is_data(t.coefficient):
+            return None
+        # sums over as many tokens as there may be, or sizes of them, hold no arrays
+        if any(self.program.size(s.axis) is None for s in sums):
             return None
         axes, values, off, known = self.data.bounded(t.coefficient)
         sizes = abs(values).max(axis=tuple(k for k, a in enumerate(axes) if a in t.bounds), keepdims=True)
