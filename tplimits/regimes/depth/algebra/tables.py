@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import TypeVar
 
 import numpy
+
+Number = TypeVar("Number", float, Fraction)
 
 #: numbers in arrays closer than this are equal
 TOLERANCE = 1e-12
@@ -24,13 +27,13 @@ def exactly(number: float | Fraction) -> Fraction:
     # masks and means hold simple fractions; as binary values they would not cancel against the program's own 1/3
     # smaller denominators for larger numbers, of which each would be near to some fraction
     own = Fraction(number)
-    simple = own.limit_denominator(max(1, int(1e4 / math.sqrt(max(1.0, abs(number))))))
+    simple = own.limit_denominator(max(1, int(1e4 / math.sqrt(max(1.0, float(abs(own)))))))
     return simple if same(simple, own) else own
 
 
-def same(one: float | Fraction, other: float | Fraction) -> bool:
+def same(one: Number, other: Number) -> bool:
     """Whether two numbers differ by rounding alone: of large ones by no more than may be left out of a difference."""
-    return abs(one - other) <= TOLERANCE * min(abs(other), _LARGE)
+    return abs(one - other) <= TOLERANCE * min(float(abs(other)), _LARGE)
 
 
 def constant(values: numpy.ndarray) -> bool:

@@ -90,7 +90,7 @@ def negligible(lost: Form, kept: Form, arrays: Mapping[str, numpy.ndarray]) -> b
         sum(abs(valued(c, values).real * _product(f, tokens, V, arrays, values)) for f, c in form.terms.items())
         for form in (lost, kept)
     )
-    return bool((most <= _SEEN * (1.0 + beside)).all())
+    return bool(numpy.all(most <= _SEEN * (1.0 + beside)))
 
 
 def _by_constants(form: Form) -> list[tuple[Expr, Factors, Expr]]:

@@ -20,7 +20,7 @@ from tplimits.program.nodes.kinds import Avg, InitialMatrix
 from tplimits.program.nodes.members import members_apart
 from tplimits.regimes.depth.algebra.arrays import merged
 from tplimits.regimes.depth.algebra.forms import Form, Orders, collected
-from tplimits.regimes.depth.algebra.vanishing import negligible, vanishes
+from tplimits.regimes.depth.algebra.vanishing import vanishes
 from tplimits.regimes.depth.algebra.writing import defined, text
 from tplimits.regimes.depth.derivation.assumptions import LI, NOCI, assumed
 from tplimits.regimes.depth.derivation.copies import in_sequences
@@ -32,7 +32,7 @@ from tplimits.regimes.depth.derivation.not_covered import EntangledError, LargeW
 from tplimits.regimes.depth.derivation.orientations import with_rows
 from tplimits.regimes.depth.derivation.roots import Root, structured_root
 from tplimits.regimes.depth.derivation.scalars.sizes import laws
-from tplimits.regimes.depth.derivation.verdict import DepthVerdict, equation, refused, solved
+from tplimits.regimes.depth.derivation.verdict import DepthVerdict, equation, insist_on_digits, refused, solved
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -145,8 +145,7 @@ def _limit(program: Program, fixed: tuple[str, ...], layer: OneLayer, in_stack: 
     _insist(refused(program.name, drift, None, layer.arrays.values))
     covariance = layer.covariance()
     _insist(refused(program.name, drift, covariance, layer.arrays.values))
-    for what, orders in (("E[V′ − V]", drift), ("Cov(V′)", covariance)):
-        _insist_on_digits(program.name, what, orders, layer.arrays.values)
+    insist_on_digits(program.name, drift, covariance, layer.arrays.values)
     groups = [layer.groups(p) for p, s in enumerate(program) if isinstance(s, Avg)]
     diffusion = covariance[2]
     root, rootless = structured_root(layer, list(dict.fromkeys(g for g in groups if g)), diffusion)
@@ -218,17 +217,6 @@ def _root_step(rootless: str) -> list[Step]:
 def _insist(verdict: DepthVerdict | None) -> None:
     if verdict is not None:
         raise NoLimitError(verdict.sentence, verdict)
-
-
-def _insist_on_digits(name: str, what: str, orders: Orders, arrays: Mapping[str, numpy.ndarray]) -> None:
-    """Refuse a mean of which rounding of numbers may be a part that shows."""
-    for order, lost in orders.lost.items():
-        if not negligible(lost, orders[order], arrays):
-            shown, where = defined(lost, arrays)
-            raise NoLimitError(
-                f"`{name}`: {what} holds sums of numbers in which almost everything cancels: {shown}{where} is left, "
-                "no more than rounding of these numbers may leave. Write the difference that is meant."
-            )
 
 
 def _verdict(name: str, diffusion: Form) -> DepthVerdict:
