@@ -290,8 +290,11 @@ class _Linear:
 
     def _images(self, entry: Entry, indices: tuple[Expr, ...]) -> list[_Term]:
         terms = self._terms(standing(self.program[entry.source], entry))
-        source = Integer(self._like[entry.source])
-        return [_Term(t.coefficient, t.bounds, _Image(source, entry.neuron, t.rest, *indices)) for t in terms]
+        source, found = Integer(self._like[entry.source]), []
+        for t in terms:
+            number, operand = t.rest.as_independent(Entry, _Image, as_Add=False)  # W(c x) = c W x
+            found.append(_Term(t.coefficient, t.bounds, number * _Image(source, entry.neuron, operand, *indices)))
+        return found
 
 
 def _kind(s: Instruction) -> tuple[object, ...]:

@@ -64,7 +64,7 @@ def refused(
 def insist_on_digits(name: str, drift: Orders, covariance: Orders, arrays: Mapping[str, numpy.ndarray]) -> None:
     """NoLimitError where rounding of numbers may be a part that shows."""
     for what, orders in (("E[V′ − V]", drift), ("Cov(V′)", covariance)):
-        for lost in (f for order, f in orders.lost.items() if not negligible(f, orders[order], arrays)):
+        for lost in (f for f in orders.lost.values() if not negligible(f, orders.forms.values(), arrays)):
             shown, where = defined(lost, arrays)
             raise NoLimitError(
                 f"`{name}`: {what} holds sums of numbers in which almost everything cancels: {shown}{where} is left, "
