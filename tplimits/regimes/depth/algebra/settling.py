@@ -14,7 +14,7 @@ from tplimits.errors import NoLimitError
 from tplimits.numbers.in_digits import valued
 from tplimits.program.nodes.rounding import is_rounded
 from tplimits.program.parts import by_products, remembered
-from tplimits.regimes.depth.algebra.tables import TOLERANCE, exactly
+from tplimits.regimes.depth.algebra.tables import LARGE, TOLERANCE, exactly
 
 #: of a sum of products of doubles, rounding leaves less than this part of the largest, and this much shows in a limit
 _ROUNDING, _SEEN = 1e-14, 1e-6
@@ -95,8 +95,9 @@ def _snapped(expr: Expr, sizes: Mapping[Expr, float], least: float) -> tuple[Exp
             raise OverflowError("a coefficient is beyond the doubles")
         if rest in rounded and not value.imag:
             whole = sympy.Add(*numbers)
-            # in doubles a small part of a large sum would be gone
-            simple = exactly(Fraction(int(whole.p), int(whole.q)) if whole.is_Rational else value.real)
+            # of a large sum a double holds no small part
+            kept = whole.is_Rational and abs(value) > LARGE
+            simple = exactly(Fraction(int(whole.p), int(whole.q)) if kept else value.real)
             numbers = [sympy.Rational(simple.numerator, simple.denominator)]
         if abs(value) > TOLERANCE * size:
             found.append(sympy.Add(*numbers) * rest)

@@ -13,7 +13,7 @@ Number = TypeVar("Number", float, Fraction)
 #: numbers in arrays closer than this are equal
 TOLERANCE = 1e-12
 #: larger numbers may cancel, and leave what is near to them by this number of tolerances
-_LARGE = 1e6
+LARGE = 1e6
 #: entries below this part of the largest of their row and of their column do not count for scales of these
 _DUST = 1e-14
 #: a diagonal below this part of what stands beside it is not told from it
@@ -33,7 +33,7 @@ def exactly(number: float | Fraction) -> Fraction:
 
 def same(one: Number, other: Number) -> bool:
     """Whether two numbers differ by rounding alone: of large ones by no more than may be left out of a difference."""
-    return abs(one - other) <= TOLERANCE * min(float(abs(other)), _LARGE)
+    return abs(one - other) <= TOLERANCE * min(float(abs(other)), LARGE)
 
 
 def constant(values: numpy.ndarray) -> bool:
