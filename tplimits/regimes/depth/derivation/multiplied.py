@@ -108,24 +108,38 @@ class _Multiplied:
         self.data = self.linear.data
         self.arrays, self.size_of = list(program.arrays), dict(program.size_of)
         # numbers beyond those of the program are those of instructions that are added
-        self.made, self.order = dict(enumerate(program)), list[int]()
+        self.made = dict(enumerate(program))
         self.images: dict[Expr, int] = {}
         self.here = 0
 
     def done(self) -> Program:
-        changed = False
-        for position, s in enumerate(self.program):
+        """The program; what is written into all that reads it is not looked at itself."""
+        read, changed = set(self.program.returns), False
+        for position in reversed(range(len(self.program))):
+            s, added = self.program[position], len(self.made)
+            if position not in read:
+                continue
             self.here = position
             if isinstance(s, Nonlin) and not self.data.is_data(s.body):
                 body = self._written(s.body)
                 if body != s.body:
                     self.made[position], changed = replace(s, body=canonical_bound_axes(body)), True
-            self.order.append(position)
-        if not changed:
-            return self.program
-        place = {number: k for k, number in enumerate(self.order)}.__getitem__
-        found = self.program.rearranged((moved(self.made[k], place) for k in self.order), place)
-        state = None if self.program.state is None else place(self.program.state)
+            read.update(*(self.made[k].operands for k in (position, *range(added, len(self.made)))))
+        return self._ordered() if changed else self.program
+
+    def _ordered(self) -> Program:
+        order: dict[int, int] = {}
+
+        def put(number: int) -> None:
+            if number not in order:
+                for operand in self.made[number].operands:
+                    put(operand)
+                order[number] = len(order)
+
+        for number in range(len(self.program)):
+            put(number)
+        found = self.program.rearranged((moved(self.made[k], order.__getitem__) for k in order), order.__getitem__)
+        state = None if self.program.state is None else order[self.program.state]
         return found.replace(arrays=tuple(self.arrays), size_of=self.size_of, state=state)
 
     def _written(self, expr: Expr) -> Expr:
@@ -201,7 +215,6 @@ class _Multiplied:
     def _number(self, s: Instruction) -> int:
         number = len(self.made)
         self.made[number] = s
-        self.order.append(number)
         return number
 
 
