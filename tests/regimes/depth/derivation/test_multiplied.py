@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tplimits as tp
-from tplimits.regimes.depth.derivation import multiplied
+from tplimits.regimes.depth.derivation import linear
 
 V2 = np.array([[1.3, 0.4], [0.4, 0.9]])
 RNG = np.random.default_rng(3)
@@ -192,7 +192,7 @@ def test_squares_that_cancel():
 @pytest.mark.parametrize("e", [1e-6, 1e-7])
 def test_what_is_not_multiplied_is_no_zero(e, monkeypatch):
     """Second moments written out, as of linear forms that are too long: terms of 1/e² leave 2, which is no rounding."""
-    monkeypatch.setattr(multiplied, "_MOST", 0)
+    monkeypatch.setattr(linear, "_MOST", 0)
     arrays = (nearly_singular(e), np.linalg.inv(nearly_singular(e)))
     with pytest.raises(tp.NoLimitError, match="sums of numbers in which almost everything cancels"):
         tp.derive(heads(arrays), tp.Proportional())
