@@ -102,6 +102,13 @@ ARRAYS = {
     "and more": (nearly_singular(1e-8), np.linalg.inv(nearly_singular(1e-8)) + SQUARE),
     "whole numbers": (np.array([[1e9 + 1, 1e9], [1.0, 1.0]]), np.array([[1.0, -1e9], [-1.0, 1e9 + 1]])),
     "turned back": (1e8 * TURN, 1e-8 * TURN.T),
+    "twice, small between": (
+        nearly_singular(1e-9),
+        np.linalg.inv(nearly_singular(1e-9)),
+        np.diag([-7e-6, 2e-6]),
+        1e5 * nearly_singular(1e-7),
+        np.linalg.inv(1e5 * nearly_singular(1e-7)),
+    ),
     "masks": (MASK, 1e-8 * SQUARE),
     "decimals": (SQUARE, np.full((2, 2), 0.1) + 0.2 - 0.3 + np.eye(2)),
 }
@@ -121,6 +128,19 @@ def test_arrays_that_undo_one_another(block, name):
 def test_what_rounding_of_the_entries_decides_is_refused(block, e):
     with pytest.raises(tp.NoLimitError, match="rounding of their entries in the last digit changes that by"):
         tp.derive(block((nearly_singular(e), np.linalg.inv(nearly_singular(e)))), tp.Proportional())
+
+
+def test_what_no_part_rests_on_is_not_refused():
+    """The first row of B A D is 1 beside 10¹² times the rounding of a zero; of C B A D with C = (0 1) it is gone."""
+    A = nearly_singular(1e-7)
+
+    def block(outer):
+        return outside((np.diag([1.0, 1e12]), A, np.linalg.inv(A), outer))
+
+    with pytest.raises(tp.NoLimitError, match="rounding of their entries"):
+        tp.derive(block(np.diag([1.0, 0.0])), tp.Proportional())
+    found = tp.derive(block(np.diag([0.0, 1e-12])), tp.Proportional()).drift_at(V2)
+    np.testing.assert_allclose(found, np.diag([0.0, V2[1, 1]]), atol=1e-8)
 
 
 def test_gradients_take_the_same_product():

@@ -65,7 +65,7 @@ class Data:
 
     def tabulated(self, expr: Expr) -> tuple[list[Symbol], numpy.ndarray]:
         """The free indices of such an expression, and its values at all of them."""
-        axes, values, off = self._table(expr)
+        axes, values, off = self.in_doubles(expr)
         with mpmath.workdps(_DIGITS):
             for place, at in _unknown(axes, values, off):
                 number, lost = self._value(expr, at)
@@ -73,28 +73,29 @@ class Data:
                 values[place] = float(number) if abs(number) > lost else 0.0
         return axes, values
 
-    def in_digits(self, expr: Expr) -> tuple[list[Symbol], numpy.ndarray, numpy.ndarray, numpy.ndarray]:
-        """The same, what they are off by in double precision, and what rounding of the entries of arrays makes of them.
+    def in_doubles(self, expr: Expr) -> tuple[list[Symbol], numpy.ndarray, numpy.ndarray]:
+        """The free indices of such an expression, its values in doubles, and bounds of what these are off by."""
+        axes = list(free_axes(expr))
+        shape = [self.size(a.name.split("′")[0]) for a in axes]
+        with numpy.errstate(all="ignore"):
+            grid = dict(zip(axes, numpy.ogrid[tuple(map(slice, shape))], strict=True))
+            values, off = (numpy.broadcast_to(x, shape).copy() for x in self._with_bounds(expr, grid))
+        return axes, values, off
+
+    def in_digits(
+        self, expr: Expr, axes: list[Symbol], values: numpy.ndarray, off: numpy.ndarray
+    ) -> tuple[numpy.ndarray, numpy.ndarray]:
+        """Such values in many digits where they need them, and what rounding of the entries of arrays makes of them.
 
         Of a long product bounds say too much: that of an array and its inverse hardly moves, whatever it multiplies.
         """
-        axes, values, off = self._table(expr)
-        moved = off.copy()
+        values, moved = values.copy(), off.copy()
         with mpmath.workdps(_DIGITS):
             for place, at in _unknown(axes, values, off):
                 number = self._value(expr, at)[0]
                 moved[place] = _SAFETY * max(abs(self._moved(expr, at, draw) - number) for draw in range(_DRAWS))
                 values[place] = float(number) if abs(number) > moved[place] else 0.0
-        return axes, values, off, moved
-
-    def _table(self, expr: Expr) -> tuple[list[Symbol], numpy.ndarray, numpy.ndarray]:
-        """The free indices of an expression, its values in double precision, and what they are off by."""
-        axes = list(free_axes(expr))
-        shape = [self.size(a.name.split("′")[0]) for a in axes]
-        with numpy.errstate(all="ignore"):
-            grid = dict(zip(axes, numpy.ogrid[tuple(map(slice, shape))], strict=True))
-            values, off = (numpy.broadcast_to(x, shape).copy() for x in self._in_doubles(expr, grid))
-        return axes, values, off
+        return values, moved
 
     def _moved(self, expr: Expr, at: dict[Symbol, int], draw: int) -> Any:
         """A value with entries of arrays, and decimal numbers, off by as much as rounding may make them."""
@@ -104,7 +105,7 @@ class Data:
         finally:
             self._draws = None
 
-    def _in_doubles(self, expr: Expr, at: Mapping[Symbol, Any]) -> tuple[Any, Any]:
+    def _with_bounds(self, expr: Expr, at: Mapping[Symbol, Any]) -> tuple[Any, Any]:
         """Values at all places, indices by axes of arrays, and bounds of their rounding."""
         if holds(expr, *JUMPS):  # which side an entry is on is asked in many digits
             return numpy.nan, numpy.nan
@@ -115,7 +116,7 @@ class Data:
                 value_ = self._entry(part, at)
                 known[part] = value_, abs(value_) * float(_ROUNDED)
             elif isinstance(part, Entry):
-                known[part] = self._in_doubles(*self._inside(part, at))
+                known[part] = self._with_bounds(*self._inside(part, at))
             else:
                 known[part] = self._summed(part, at)
         values, off = ({part: pair[k] for part, pair in known.items()} for k in (0, 1))
@@ -124,7 +125,7 @@ class Data:
     def _summed(self, part: AxisSum, at: Mapping[Symbol, Any]) -> tuple[Any, Any]:
         size, rank = self.size(part.axis), max((i.ndim for i in at.values()), default=0)
         bound = numpy.arange(size).reshape(size, *(1,) * rank)
-        values, off = self._in_doubles(part.summand, {**at, part.bound: bound})
+        values, off = self._with_bounds(part.summand, {**at, part.bound: bound})
         if numpy.ndim(values) <= rank:  # the same at all indices
             return size * values, size * off
         sizes = abs(values).sum(axis=0)

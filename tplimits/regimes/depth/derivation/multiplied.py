@@ -121,8 +121,13 @@ class _Multiplied:
         # sums over as many tokens as there may be, or sizes of them, hold no arrays
         if any(self.program.size(s.axis) is None for s in sums):
             return None
-        axes, values, off, moved_by = self.data.in_digits(t.coefficient)
-        sizes = abs(values).max(axis=tuple(k for k, a in enumerate(axes) if a in t.bounds), keepdims=True)
+        axes, values, off = self.data.in_doubles(t.coefficient)
+        summed = tuple(k for k, a in enumerate(axes) if a in t.bounds)
+        sizes = numpy.where(abs(values) > off, abs(values), 0.0).max(axis=summed, keepdims=True)
+        if not ((off > _SAFE * sizes) & ((sizes > 0) | (off > _SMALL))).any():
+            return None
+        values, moved_by = self.data.in_digits(t.coefficient, axes, values, off)
+        sizes = abs(values).max(axis=summed, keepdims=True)
         if not ((off > _SAFE * sizes) & (sizes > 0)).any():
             return None
         if (unknown := (moved_by > numpy.maximum(_KNOWN * sizes, _SMALL)) & (sizes > 0)).any():
@@ -141,7 +146,8 @@ class _Multiplied:
     def _placed(self, rest: Expr) -> Expr:
         """What multiplies a coefficient, with images of other operands as instructions."""
         images = sorted(rest.atoms(Image), key=sympy.default_sort_key)
-        return rest.xreplace({image: self._instruction(image) for image in images if image not in self.images})
+        inside = {i for image in images for i in image.operand.atoms(Image)}
+        return rest.xreplace({image: self._instruction(image) for image in images if image not in inside})
 
     def _instruction(self, image: Image) -> Entry:
         free = sorted(free_indices(image), key=lambda i: i.name)
