@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 #: a coefficient that rounding of the entries moves by less than this part of those beside it stays as it is written
 _SAFE = 1e-12
+#: by more than this part, it is computed in many digits; doubles hold the others well enough, and not their squares
+_ROUGH = 1e-10
 #: and by more than this part is not known, where it is not small itself: of terms of order 1 less may be meant
 _KNOWN, _SMALL = 1e-4, 1e-9
 
@@ -126,10 +128,14 @@ class _Multiplied:
         sizes = numpy.where(abs(values) > off, abs(values), 0.0).max(axis=summed, keepdims=True)
         if not ((off > _SAFE * sizes) & ((sizes > 0) | (off > _SMALL))).any():
             return None
-        values, moved_by = self.data.in_digits(t.coefficient, axes, values, off)
-        sizes = abs(values).max(axis=summed, keepdims=True)
-        if not ((off > _SAFE * sizes) & (sizes > 0)).any():
-            return None
+        moved_by = off
+        if (off > _ROUGH * sizes).any():
+            values, moved_by = self.data.in_digits(t.coefficient, axes, values, off)
+            sizes = abs(values).max(axis=summed, keepdims=True)
+            if not ((off > _SAFE * sizes) & (sizes > 0)).any():
+                return None
+        # what an inverse in doubles leaves beside its diagonal is no more than rounding may leave
+        values[(abs(values) <= off) & (abs(values) <= _ROUGH * sizes)] = 0.0
         if (unknown := (moved_by > numpy.maximum(_KNOWN * sizes, _SMALL)) & (sizes > 0)).any():
             place = tuple(numpy.argwhere(unknown)[0])
             largest = float(numpy.broadcast_to(sizes, values.shape)[place])
