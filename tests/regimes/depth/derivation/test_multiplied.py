@@ -187,7 +187,7 @@ def limit(f):
 
 @pytest.mark.parametrize("c", [1e3, 7e5, 7e9, 7e12])
 def test_images_of_nearly_the_same(c):
-    """Z(c M x + c x) − Z(c M x + c x − 0.3 x) is 0.3 Z x."""
+    """Z(c M x + c x) − Z(c M x + (c − ¼) x) is Z x/4."""
     found = limit(lambda x, M, Z: x + (Z @ (c * (M @ x) + c * x) - Z @ (c * (M @ x) + (c - 0.25) * x)) / tp.sqrt(tp.n))
     np.testing.assert_allclose(found.drift_at(V2), V2 / 16, rtol=1e-12)
 

@@ -16,8 +16,8 @@ from tplimits.program.nodes.rounding import is_rounded
 from tplimits.program.parts import by_products, remembered
 from tplimits.regimes.depth.algebra.tables import LARGE, TOLERANCE, exactly
 
-#: of a sum of products of doubles, rounding leaves less than this part of the largest, and this much shows in a limit
-_ROUNDING, _SEEN = 1e-14, 1e-6
+#: less than this does not show in a limit
+_SEEN = 1e-6
 #: the largest numbers that stand in front of products of constants, which may be of any size themselves
 Sizes = tuple[tuple[Expr, float], ...]
 
