@@ -21,7 +21,7 @@ from sympy import Rational
 from tplimits.program.parts import linked
 from tplimits.regimes.depth.algebra.canonical import canonical
 from tplimits.regimes.depth.algebra.products import Factor, Factors, ProductTerm, renamed
-from tplimits.regimes.depth.algebra.tables import CANCELLED, TOLERANCE, balanced, constant, exactly, scale_of, sum_over
+from tplimits.regimes.depth.algebra.tables import CANCELLED, balanced, constant, exactly, same, scale_of, sum_over
 
 #: entries below this size are told apart by their own digits
 _SMALL = 1e-6
@@ -74,7 +74,7 @@ class Arrays:
         """A fraction, the same one for numbers that differ by rounding and sign: they cancel as equal arrays do."""
         if number < 0:
             return -self._number(-number)
-        near = (x for known, x in self._numbers.items() if abs(known - number) <= TOLERANCE * number)
+        near = (x for known, x in self._numbers.items() if same(known, number))
         return next(near, None) or self._numbers.setdefault(number, exactly(number))
 
     def label(self, values: numpy.ndarray) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import mpmath
@@ -30,6 +30,8 @@ _DIGITS = 40
 _LAST = mpmath.mpf(10) ** (4 - _DIGITS)
 #: what is known to this part of it in double precision is not asked for in so many
 _KNOWN = 1e-12
+#: draws of what rounding makes of a value, and by how much more it may move it than in these
+_DRAWS, _SAFETY = 3, 2
 
 
 class Data:
@@ -38,6 +40,7 @@ class Data:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._known: dict[int, bool] = {}
+        self._draws: _Draws | None = None
 
     def is_data(self, expr: Expr) -> bool:
         """Whether an expression holds arrays, and beside them numbers alone."""
@@ -62,19 +65,47 @@ class Data:
 
     def tabulated(self, expr: Expr) -> tuple[list[Symbol], numpy.ndarray]:
         """The free indices of such an expression, and its values at all of them."""
-        axes = list(free_axes(expr))
-        shape = [self.size(a.name.split("′")[0]) for a in axes]
-        with numpy.errstate(all="ignore"):
-            grid = dict(zip(axes, numpy.ogrid[tuple(map(slice, shape))], strict=True))
-            values, off = (numpy.broadcast_to(x, shape).copy() for x in self._in_doubles(expr, grid))
+        axes, values, off = self.in_doubles(expr)
         with mpmath.workdps(_DIGITS):
-            for place in map(tuple, numpy.argwhere(~(off <= _KNOWN * abs(values)))):
-                number, lost = self._value(expr, dict(zip(axes, place, strict=True)))
+            for place, at in _unknown(axes, values, off):
+                number, lost = self._value(expr, at)
                 # what cancels, as in 3·0.1 − 0.3 or softmax(c) − 1/3, is no number
                 values[place] = float(number) if abs(number) > lost else 0.0
         return axes, values
 
-    def _in_doubles(self, expr: Expr, at: Mapping[Symbol, Any]) -> tuple[Any, Any]:
+    def in_doubles(self, expr: Expr) -> tuple[list[Symbol], numpy.ndarray, numpy.ndarray]:
+        """The free indices of such an expression, its values in doubles, and bounds of what these are off by."""
+        axes = list(free_axes(expr))
+        shape = [self.size(a.name.split("′")[0]) for a in axes]
+        with numpy.errstate(all="ignore"):
+            grid = dict(zip(axes, numpy.ogrid[tuple(map(slice, shape))], strict=True))
+            values, off = (numpy.broadcast_to(x, shape).copy() for x in self._with_bounds(expr, grid))
+        return axes, values, off
+
+    def in_digits(
+        self, expr: Expr, axes: list[Symbol], values: numpy.ndarray, off: numpy.ndarray
+    ) -> tuple[numpy.ndarray, numpy.ndarray]:
+        """Such values in many digits where they need them, and what rounding of the entries of arrays makes of them.
+
+        Of a long product bounds say too much: that of an array and its inverse hardly moves, whatever it multiplies.
+        """
+        values, moved = values.copy(), off.copy()
+        with mpmath.workdps(_DIGITS):
+            for place, at in _unknown(axes, values, off):
+                number = self._value(expr, at)[0]
+                moved[place] = _SAFETY * max(abs(self._moved(expr, at, draw) - number) for draw in range(_DRAWS))
+                values[place] = float(number) if abs(number) > moved[place] else 0.0
+        return values, moved
+
+    def _moved(self, expr: Expr, at: dict[Symbol, int], draw: int) -> Any:
+        """A value with entries of arrays, and decimal numbers, off by as much as rounding may make them."""
+        self._draws = _Draws(draw)
+        try:
+            return self._value(expr, at)[0]
+        finally:
+            self._draws = None
+
+    def _with_bounds(self, expr: Expr, at: Mapping[Symbol, Any]) -> tuple[Any, Any]:
         """Values at all places, indices by axes of arrays, and bounds of their rounding."""
         if holds(expr, *JUMPS):  # which side an entry is on is asked in many digits
             return numpy.nan, numpy.nan
@@ -85,7 +116,7 @@ class Data:
                 value_ = self._entry(part, at)
                 known[part] = value_, abs(value_) * float(_ROUNDED)
             elif isinstance(part, Entry):
-                known[part] = self._in_doubles(*self._inside(part, at))
+                known[part] = self._with_bounds(*self._inside(part, at))
             else:
                 known[part] = self._summed(part, at)
         values, off = ({part: pair[k] for part, pair in known.items()} for k in (0, 1))
@@ -94,7 +125,7 @@ class Data:
     def _summed(self, part: AxisSum, at: Mapping[Symbol, Any]) -> tuple[Any, Any]:
         size, rank = self.size(part.axis), max((i.ndim for i in at.values()), default=0)
         bound = numpy.arange(size).reshape(size, *(1,) * rank)
-        values, off = self._in_doubles(part.summand, {**at, part.bound: bound})
+        values, off = self._with_bounds(part.summand, {**at, part.bound: bound})
         if numpy.ndim(values) <= rank:  # the same at all indices
             return size * values, size * off
         sizes = abs(values).sum(axis=0)
@@ -128,14 +159,15 @@ class Data:
     def _value(self, expr: Expr, at: dict[Symbol, int]) -> tuple[Any, Any]:
         """A value and what it may be off by."""
         if isinstance(expr, ArrayEntry):
-            return _written(sympy.Rational(float(self._entry(expr, at))))
+            number = sympy.Rational(float(self._entry(expr, at)))
+            return self._off(_written(number), (expr.array, *(int(self._place(i, at)) for i in expr.indices)))
         if isinstance(expr, Entry):
             return self._value(*self._inside(expr, at))
         if isinstance(expr, AxisSum):
             return _sum(self._value(expr.summand, {**at, expr.bound: i}) for i in range(self.size(expr.axis)))
         if not expr.args:
             axis = {size_symbol(a): a for a in self.program.all_axes}.get(expr)
-            return _written(sympy.Rational(self.size(axis))) if axis else _written(expr)
+            return _written(sympy.Rational(self.size(axis))) if axis else self._off(_written(expr), expr)
         arguments = [self._value(a, at) for a in expr.args]
         found = _sum(arguments) if expr.is_Add else self._applied(expr, arguments)
         if not mpmath.isfinite(found[0]):
@@ -144,6 +176,9 @@ class Data:
                 "of a mask without any key has no mean: let every token see itself."
             )
         return found
+
+    def _off(self, number: tuple[Any, Any], of: Any) -> tuple[Any, Any]:
+        return number if self._draws is None else (number[0] + self._draws[of] * number[1], number[1])
 
     def _applied(self, expr: Expr, arguments: list[tuple[Any, Any]]) -> tuple[Any, Any]:
         """A function of values, and what it is off by where they are."""
@@ -166,6 +201,24 @@ class Data:
             return found, abs(found) * _LAST
         ends = [m for m in (moved(1, arguments), moved(-1, arguments)) if mpmath.isfinite(m)]
         return found, max((abs(m - found) for m in ends), default=0) + abs(found) * _LAST
+
+
+class _Draws(dict[Any, float]):
+    """Numbers between −1 and 1, the same one for what is asked for again."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = numpy.random.default_rng(seed)
+
+    def __missing__(self, key: Any) -> float:
+        return self.setdefault(key, float(self._rng.uniform(-1, 1)))
+
+
+def _unknown(
+    axes: list[Symbol], values: numpy.ndarray, off: numpy.ndarray
+) -> Iterator[tuple[tuple[int, ...], dict[Symbol, int]]]:
+    """The places at which double precision leaves too few digits."""
+    for place in map(tuple, numpy.argwhere(~(off <= _KNOWN * abs(values)))):
+        yield place, dict(zip(axes, place, strict=True))
 
 
 def outermost(expr: Expr) -> list[Expr]:

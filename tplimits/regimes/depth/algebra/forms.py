@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, NamedTuple, Protocol
 
@@ -30,7 +30,7 @@ from tplimits.regimes.depth.algebra.products import (
     renamed,
     times,
 )
-from tplimits.regimes.depth.algebra.settling import Sizes, added, largest, settle, sizes_of
+from tplimits.regimes.depth.algebra.settling import Sizes, added, largest, settle, settled, sizes_of
 
 
 @dataclass(frozen=True)
@@ -80,19 +80,20 @@ def _at_scaled(factors: Factors, scale: Expr) -> Factors:
 
 def collected(terms: Iterable[tuple[Factors, Expr]]) -> Form:
     """A sum with equal products merged and coefficients that are zero dropped."""
-    return _merged((f, c, sizes_of(c)) for f, c in terms)
+    return _merged((f, c, sizes_of(c)) for f, c in terms)[0]
 
 
-def _merged(terms: Iterable[tuple[Factors, Expr, Sizes]], least: float = 0.0) -> Form:
-    """The same, given the sizes of what each coefficient is made of."""
+def _merged(terms: Iterable[tuple[Factors, Expr, Sizes]], least: float = 0.0) -> tuple[Form, Form]:
+    """The same, given the sizes of what each coefficient is made of, and what of it is taken for rounding."""
     found: dict[Factors, list[tuple[Expr, Sizes]]] = {}
     for factors, coefficient, sizes in terms:
         found.setdefault(canonical(factors), []).append((coefficient, sizes))
-    settled = {
-        f: settle(sympy.Add(*(c for c, _ in several)), largest(sizes for _, sizes in several), least)
-        for f, several in found.items()
+    both = {
+        f: settled(sympy.Add(*(c for c, _ in several)), largest(sizes for _, sizes in several), least)
+        for f, several in sorted(found.items(), key=_reading_order)
     }
-    return Form({f: c for f, c in sorted(settled.items(), key=_reading_order) if c != 0})
+    kept, lost = ({f: pair[k] for f, pair in both.items() if pair[k] != 0} for k in (0, 1))
+    return Form(kept), Form(lost)
 
 
 def together(terms: Iterable[ProductTerm], change: Mapping[int, int]) -> Iterator[tuple[Factors, ProductTerm]]:
@@ -144,10 +145,14 @@ class Resolved(NamedTuple):
 
 @dataclass(frozen=True)
 class Orders:
-    """A mean by powers of ε = n^(−1/2): forms, and the products without a closed form with their orders."""
+    """A mean by powers of ε = n^(−1/2): forms, and the products without a closed form with their orders.
+
+    `lost` is what is taken for rounding of numbers, by the same powers.
+    """
 
     forms: Mapping[int, Form]
     opaque: Mapping[Factors, int]
+    lost: Mapping[int, Form] = field(default_factory=dict)
 
     def __getitem__(self, order: int) -> Form:
         return self.forms.get(order, Form({}))
@@ -183,14 +188,14 @@ def by_order(
         key, value = (canonical(product), powers, number), coefficient * ring.rational(scale)
         target[key] = target[key] + value if key in target else value
 
-    forms = {}
+    forms, lost = {}, {}
     for order, terms in sums.items():
         found_here = []
         for (f, p, number), c in terms.items():
             beside = number * dimension_factor(model, p)
             found_here.append((over_tokens(f, model), ring.expr(c) * beside, _sizes(ring.sizes(c), beside)))
-        forms[order] = _merged(found_here, 0.0 if least is None or order >= least else 1.0)
-    return Orders({o: f for o, f in sorted(forms.items()) if f}, opaque)
+        forms[order], lost[order] = _merged(found_here, 0.0 if least is None or order >= least else 1.0)
+    return Orders({o: f for o, f in sorted(forms.items()) if f}, opaque, {o: f for o, f in lost.items() if f})
 
 
 def _moments(found: Sum, model: Model, ring: Ring) -> tuple[Sum, dict[Factors, int]]:

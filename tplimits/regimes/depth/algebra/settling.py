@@ -5,15 +5,19 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 
 import sympy
 from sympy import Expr, S
 
+from tplimits.errors import NoLimitError
 from tplimits.numbers.in_digits import valued
 from tplimits.program.nodes.rounding import is_rounded
 from tplimits.program.parts import by_products, remembered
-from tplimits.regimes.depth.algebra.tables import TOLERANCE, exactly
+from tplimits.regimes.depth.algebra.tables import LARGE, TOLERANCE, exactly
 
+#: less than this does not show in a limit
+_SEEN = 1e-6
 #: the largest numbers that stand in front of products of constants, which may be of any size themselves
 Sizes = tuple[tuple[Expr, float], ...]
 
@@ -24,7 +28,17 @@ def added(coefficients: Sequence[Expr]) -> Expr:
     if len(coefficients) < 2:
         return total
     sizes = largest(map(sizes_of, coefficients))
-    return settle(total, sizes) if sizes else S.Zero if sympy.expand(total) == 0 else total
+    if not sizes:
+        return S.Zero if sympy.expand(total) == 0 else total
+    found, lost = settled(total, sizes, 0.0)
+    for rest, numbers in by_products(lost).items() if lost != 0 else ():
+        left, size = abs(valued(sympy.Add(*numbers), {})), dict(sizes)[rest]
+        if left > _SEEN:
+            raise NoLimitError(
+                f"of a sum of numbers of size {size:.3g} {left:.3g} is left, too little to be told from rounding and "
+                "too much to be left out. Write the difference that is meant."
+            )
+    return found
 
 
 def largest(several: Iterable[Sizes]) -> Sizes:
@@ -35,10 +49,20 @@ def largest(several: Iterable[Sizes]) -> Sizes:
     return tuple(found.items())
 
 
-@remembered(1 << 12)
-def settle(expr: Expr, sizes: Sizes, least: float = 0.0) -> Expr:
+def settle(expr: Expr, sizes: Sizes) -> Expr:
     """A coefficient in a form in which zero is seen to be zero, beside numbers of the sizes of what it is made of."""
-    expanded = _snapped(sympy.expand(expr), dict(sizes), least)
+    return settled(expr, sizes, 0.0)[0]
+
+
+@remembered(1 << 12)
+def settled(expr: Expr, sizes: Sizes, least: float) -> tuple[Expr, Expr]:
+    """The same, and what of it is taken for rounding; less than that of `least` is none."""
+    expanded, lost = _snapped(sympy.expand(expr), dict(sizes), least)
+    return _simple(expanded), lost
+
+
+def _simple(expanded: Expr) -> Expr:
+    """An expanded coefficient in a form in which zero is seen to be zero."""
     if expanded.has(sympy.sin, sympy.cos):  # cos² + sin² = 1: residual branches on a circle
         expanded = sympy.expand(sympy.trigsimp(expanded))
     # an exact fraction that came through arithmetic of doubles
@@ -55,13 +79,13 @@ def settle(expr: Expr, sizes: Sizes, least: float = 0.0) -> Expr:
     return min((expanded, simple), key=sympy.count_ops)
 
 
-def _snapped(expr: Expr, sizes: Mapping[Expr, float], least: float) -> Expr:
-    """A sum with numbers that come from arrays replaced by the simple fractions they are close to, or by zero."""
+def _snapped(expr: Expr, sizes: Mapping[Expr, float], least: float) -> tuple[Expr, Expr]:
+    """A sum with numbers that come from arrays replaced by the simple fractions they are close to, or left out."""
     groups = by_products(expr)
     rounded = {rest for rest, numbers in groups.items() if any(map(_is_rounded, numbers))}
     if not rounded:
-        return expr
-    found = []
+        return expr, S.Zero
+    found, lost = [], []
     for rest, numbers in groups.items():
         value = valued(sympy.Add(*numbers), {})
         # relative to the largest number before the same constants: what cancels leaves digits of the data, not of the
@@ -70,11 +94,16 @@ def _snapped(expr: Expr, sizes: Mapping[Expr, float], least: float) -> Expr:
         if math.isinf(size):
             raise OverflowError("a coefficient is beyond the doubles")
         if rest in rounded and not value.imag:
-            simple = exactly(value.real)
+            whole = sympy.Add(*numbers)
+            # of a large sum a double holds no small part
+            kept = whole.is_Rational and abs(value) > LARGE
+            simple = exactly(Fraction(int(whole.p), int(whole.q)) if kept else value.real)
             numbers = [sympy.Rational(simple.numerator, simple.denominator)]
         if abs(value) > TOLERANCE * size:
             found.append(sympy.Add(*numbers) * rest)
-    return sympy.Add(*found)
+        elif abs(value) > TOLERANCE:
+            lost.append(sympy.Add(*numbers) * rest)
+    return sympy.Add(*found), sympy.Add(*lost)
 
 
 @remembered(1 << 12)

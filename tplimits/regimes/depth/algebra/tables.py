@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import TypeVar
 
 import numpy
 
+Number = TypeVar("Number", float, Fraction)
+
 #: numbers in arrays closer than this are equal
 TOLERANCE = 1e-12
+#: larger numbers may cancel, and leave what is near to them by this number of tolerances
+LARGE = 1e6
 #: entries below this part of the largest of their row and of their column do not count for scales of these
 _DUST = 1e-14
 #: a diagonal below this part of what stands beside it is not told from it
@@ -17,12 +22,18 @@ _KEPT = 1 / 16
 CANCELLED = 1e-13
 
 
-def exactly(number: float) -> Fraction:
-    """The simple fraction a number of an array stands for, or its binary value."""
+def exactly(number: float | Fraction) -> Fraction:
+    """The simple fraction a number of an array stands for, or its own value."""
     # masks and means hold simple fractions; as binary values they would not cancel against the program's own 1/3
     # smaller denominators for larger numbers, of which each would be near to some fraction
-    simple = Fraction(number).limit_denominator(max(1, int(1e4 / math.sqrt(max(1.0, abs(number))))))
-    return simple if abs(float(simple) - number) <= TOLERANCE * abs(number) else Fraction(number)
+    own = Fraction(number)
+    simple = own.limit_denominator(max(1, int(1e4 / math.sqrt(max(1.0, float(abs(own)))))))
+    return simple if same(simple, own) else own
+
+
+def same(one: Number, other: Number) -> bool:
+    """Whether two numbers differ by rounding alone: of large ones by no more than may be left out of a difference."""
+    return abs(one - other) <= TOLERANCE * min(float(abs(other)), LARGE)
 
 
 def constant(values: numpy.ndarray) -> bool:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _TOLERANCE = 1e-11
 _DRAWS = 3
+#: a part of a drift or noise that shows
+_SEEN = 1e-6
 #: tokens where the arrays of a form leave their number open
 _ANY = 5
 
@@ -66,6 +68,35 @@ def vanishes(form: Form, arrays: Mapping[str, numpy.ndarray], whole: Form | None
         if any((numpy.abs(found) > _TOLERANCE * sizes[rest]).any() for rest, found in left.items()):
             return False
     return True
+
+
+def negligible(lost: Form, kept: Iterable[Form], arrays: Mapping[str, numpy.ndarray]) -> bool:
+    """Whether what may be rounding is small beside what is kept, and beside 1 where V is of order 1.
+
+    >>> from tplimits.regimes.depth.algebra.forms import Form
+    >>> lost = Form({(): sympy.Float(1e-4)})
+    >>> negligible(lost, [Form({(): sympy.Integer(2)})], {}), negligible(lost, [Form({(): sympy.Integer(200)})], {})
+    (False, True)
+    """
+    several = [[lost], list(kept)]
+    every = [form.terms for forms in several for form in forms]
+    m = _tokens(every, arrays)
+    tokens = sorted({i for terms in every for factors in terms for _, at, _ in factors for i in at if i < 0})
+    inside = {s for terms in every for factors in terms for s in held_symbols(factors)}
+    symbols = sorted(inside.union(*(c.free_symbols for terms in every for c in terms.values())), key=str)
+    rng = numpy.random.default_rng(0)
+    square = rng.uniform(0.5, 1.0, (m, m))
+    V = square @ square.T / m
+    values = {s: float(rng.uniform(0.3, 0.9)) for s in symbols}
+    most, beside = (
+        sum(
+            abs(valued(c, values).real * _product(f, tokens, V, arrays, values))
+            for form in forms
+            for f, c in form.terms.items()
+        )
+        for forms in several
+    )
+    return bool(numpy.all(most <= _SEEN * (1.0 + beside)))
 
 
 def _by_constants(form: Form) -> list[tuple[Expr, Factors, Expr]]:

@@ -27,12 +27,13 @@ from tplimits.regimes.depth.derivation.assumptions import LI, NOCI, assumed
 from tplimits.regimes.depth.derivation.copies import in_sequences
 from tplimits.regimes.depth.derivation.derivation import IDENTITY, OneLayer, lowered
 from tplimits.regimes.depth.derivation.lowering import AS_WRITTEN, Taken
+from tplimits.regimes.depth.derivation.multiplied import with_arrays_multiplied
 from tplimits.regimes.depth.derivation.neurons import insist_on_one_neuron
 from tplimits.regimes.depth.derivation.not_covered import EntangledError, LargeWeightError, NoFormulasError
 from tplimits.regimes.depth.derivation.orientations import with_rows
 from tplimits.regimes.depth.derivation.roots import Root, structured_root
 from tplimits.regimes.depth.derivation.scalars.sizes import laws
-from tplimits.regimes.depth.derivation.verdict import DepthVerdict, equation, refused, solved
+from tplimits.regimes.depth.derivation.verdict import DepthVerdict, equation, insist_on_digits, refused, solved
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -84,6 +85,7 @@ def derive_block(
 def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool, sequences: bool, weighed: bool) -> BlockLimit:
     # responses are those of the families that the program has
     program = with_centred_vectors(program if sequences else _members_apart(program))
+    program = with_arrays_multiplied(program)
     taken, first = AS_WRITTEN, None
     if weighed:
         taken = Taken(frozenset(p for p, s in enumerate(program) if isinstance(s, InitialMatrix)))
@@ -145,6 +147,7 @@ def _limit(program: Program, fixed: tuple[str, ...], layer: OneLayer, in_stack: 
     _insist(refused(program.name, drift, None, layer.arrays.values))
     covariance = layer.covariance()
     _insist(refused(program.name, drift, covariance, layer.arrays.values))
+    insist_on_digits(program.name, drift, covariance, layer.arrays.values)
     groups = [layer.groups(p) for p, s in enumerate(program) if isinstance(s, Avg)]
     diffusion = covariance[2]
     root, rootless = structured_root(layer, list(dict.fromkeys(g for g in groups if g)), diffusion)
@@ -237,7 +240,7 @@ def _without_growth(program: Program, drift: Orders, arrays: Mapping[str, numpy.
             f"`{program.name}` in a stack: its covariance changes at order 1 by {shown}{where}; stacks are "
             "covered for blocks that multiply V by a number. Shape the block so that the rest is of order 1/n."
         )
-    return sympy.simplify(1 + growth), Orders({o: f for o, f in drift.forms.items() if o}, drift.opaque)
+    return sympy.simplify(1 + growth), replace(drift, forms={o: f for o, f in drift.forms.items() if o})
 
 
 def _met(program: Program, fixed: tuple[str, ...], sequences: bool, weighed: bool) -> list[tuple[Expr, BlockLimit]]:

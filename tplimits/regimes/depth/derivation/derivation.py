@@ -126,7 +126,7 @@ class OneLayer:
 
     def drift(self, mean: Orders) -> Orders:
         """E[V′ − V]."""
-        return Orders({**mean.forms, 0: mean[0] - collected([(IDENTITY, S.One)])}, mean.opaque)
+        return replace(mean, forms={**mean.forms, 0: mean[0] - collected([(IDENTITY, S.One)])})
 
     def covariance(self) -> Orders:
         """Cov(V′^αβ, V′^δω)."""

@@ -15,8 +15,9 @@ import numpy
 import sympy
 from sympy import Expr, S, Symbol
 
+from tplimits.errors import NoLimitError
 from tplimits.regimes.depth.algebra.means import definition_of
-from tplimits.regimes.depth.algebra.vanishing import vanishes
+from tplimits.regimes.depth.algebra.vanishing import negligible, vanishes
 from tplimits.regimes.depth.algebra.writing import defined
 
 if TYPE_CHECKING:
@@ -58,6 +59,17 @@ def refused(
         if orders.opaque:  # what is known at its order is a part only
             return _opaque(name, what, min(orders.opaque, key=lambda f: orders.opaque[f]))
     return None
+
+
+def insist_on_digits(name: str, drift: Orders, covariance: Orders, arrays: Mapping[str, numpy.ndarray]) -> None:
+    """NoLimitError where rounding of numbers may be a part that shows."""
+    for what, orders in (("E[V′ − V]", drift), ("Cov(V′)", covariance)):
+        for lost in (f for f in orders.lost.values() if not negligible(f, orders.forms.values(), arrays)):
+            shown, where = defined(lost, arrays)
+            raise NoLimitError(
+                f"`{name}`: {what} holds sums of numbers in which almost everything cancels: {shown}{where} is left, "
+                "no more than rounding of these numbers may leave. Write the difference that is meant."
+            )
 
 
 def _too_large(name: str, what: str, low: list[tuple[int, Form]], arrays: Mapping[str, numpy.ndarray]) -> DepthVerdict:

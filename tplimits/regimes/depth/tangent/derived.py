@@ -15,6 +15,7 @@ from tplimits.regimes.depth.algebra.forms import Form
 from tplimits.regimes.depth.derivation.block import BlockLimit, derive_block
 from tplimits.regimes.depth.derivation.copies import in_sequences
 from tplimits.regimes.depth.derivation.derivation import OneLayer, lowered
+from tplimits.regimes.depth.derivation.multiplied import with_arrays_multiplied
 from tplimits.regimes.depth.tangent.forms import TangentForms, tangent_forms
 from tplimits.regimes.depth.tangent.parameters import Start, start
 
@@ -38,9 +39,8 @@ class DerivedTangents:
 
     @cached_property
     def _layers(self) -> tuple[OneLayer, ...]:
-        return tuple(
-            in_sequences(lowered(p.released, tuple(w for w in self.fixed if w in p.widths))) for p in self.parts
-        )
+        released = (with_arrays_multiplied(p.released) for p in self.parts)
+        return tuple(in_sequences(lowered(p, tuple(w for w in self.fixed if w in p.widths))) for p in released)
 
     @cached_property
     def parameters(self) -> Mapping[str, tuple[int, int]]:
