@@ -43,6 +43,7 @@ INNER = {"sized", "returns_tuple", "size_of", "root_axis", "known", "arrays", "t
 #: what kernels of a network predict, and how far they are random
 PREDICTED = (Prediction, KernelSample, Kurtosis, Descent, tp.StoredKernels)
 INNER |= {"array_names", "values"}  # of CovarianceSDE: what the views are made of
+INNER |= {"behind", "changed", "written_out"}  # of programs: what regimes make others of them by
 INNER |= {
     "check_keywords",
     "judged",

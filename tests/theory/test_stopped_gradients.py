@@ -131,11 +131,12 @@ def test_training_limits_agree_with_networks_and_those_of_open_gradients_do_not(
 
 
 def test_jumps_without_gradients_are_learned_through():
-    """A sign that gradients do not pass has a feature-learning limit; one that they pass has none."""
+    """A sign that gradients do not pass has a feature-learning limit; one whose argument they move has none."""
 
     @tp.network
     def jumps(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
-        return v * tp.sign(tp.sum(U * ξ, over="d"))
+        x = tp.sum(U * ξ, over="d")
+        return v * (tp.sign(x) + tp.tanh(x))
 
     with pytest.raises(tp.NoLimitError, match="jumps where"):
         tp.derive(jumps, tp.MaximalUpdate(tp.SGD()))

@@ -42,9 +42,23 @@ def has_delta(f):
 def test_a_jump_beside_a_jump_has_no_gradient(case):
     assert has_delta(JUMPING[case])
     with pytest.raises(tp.NoLimitError, match="crosses 0"):
-        tp.derive(network_of(JUMPING[case]), tp.MaximalUpdate(tp.SGD()))
+        tp.derive(network_of(lambda h: JUMPING[case](h) + tp.tanh(h)), tp.MaximalUpdate(tp.SGD()))
     with pytest.raises(tp.NoLimitError, match="the derivatives of two jumps"):
         _ = tp.derive(network_of(JUMPING[case]), tp.Kernels()).evaluate(np.array([[0.6, 0.8]])).ntk
+
+
+@pytest.mark.parametrize("case", [case for case in JUMPING if case != "relu of a jump"])
+def test_what_is_constant_beside_its_jumps_is_learned_through_at_rest(case):
+    """As networks learn, in which it has the derivative 0: the readout alone moves."""
+    f = JUMPING[case]
+    asked = {"error": tp.squared_error([1.0, -0.5]), "lr": 0.5, "steps": 2, "particles": 1024}
+    found, stopped, moved = (
+        tp.derive(network_of(g), tp.MaximalUpdate(tp.SGD())).evaluate(np.array([[0.6, 0.8], [1.0, 0.0]]), **asked)
+        for g in (f, lambda h: tp.stop_gradient(f(h)), lambda h: f(h) - tp.stop_gradient(tp.tanh(h)))
+    )
+    errors = np.hypot(found.stderr, stopped.stderr)[-1]
+    assert (abs(found.f - stopped.f)[-1] < 5 * errors).all()
+    assert (abs(moved.f - stopped.f)[-1] > 5 * errors).any()
 
 
 @pytest.mark.parametrize("case", CONTINUOUS)

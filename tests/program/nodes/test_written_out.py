@@ -142,9 +142,8 @@ def quotient(y):
     return tp.abs(y) / y
 
 
-#: behind sign, written as such, parameters are at rest in the operator regime
+#: behind sign, written as such, parameters are at rest
 JUMPING = {
-    "maximal, sign": (tp.MaximalUpdate(tp.SGD()), tp.sign),
     "maximal, quotient": (tp.MaximalUpdate(tp.SGD()), quotient),
     "tangent, quotient": (tp.NeuralTangent(tp.SGD()), quotient),
 }

@@ -104,7 +104,7 @@ def test_kernels_that_evolve():
 def test_what_is_open_before_training_and_which_regime_holds():
     start = SimpleNamespace(lines=lambda: ["open"])
     told = {
-        r: report._about_start(SimpleNamespace(regime=r, at_start=start))
+        r: report.about_start(SimpleNamespace(regime=r, at_start=start))
         for r in ("unstable", "unfaithful", "feature", "")
     }
     assert told == {"unstable": [], "unfaithful": [], "feature": ["open"], "": ["open"]}

@@ -180,8 +180,9 @@ def _of_folds(expr: sympy.Add) -> tuple[Expr, Expr]:
     bent = [(d * (1 + isinstance(f, sympy.Abs)), f.args[0]) for d, f in folds if isinstance(f, _FOLDS)]
     straight = sympy.Add(*(d * f for d, f in folds if not isinstance(f, _FOLDS)))
     straight -= sympy.Add(*(d * f.args[0] for d, f in folds if isinstance(f, sympy.Abs)))
-    # of what is moved by a scalar or a power of n there is no number
-    if any(not g.diff(x).is_number or g.free_symbols - {x} for g in (straight, *(v for _, v in bent))):
+    # of what is moved by a scalar, an entry of data or a power of n there is no number
+    lines = (straight, *(v for _, v in bent))
+    if not all(part.is_number for g in lines for part in (g.diff(x), g.xreplace({x: S.Zero}))):
         return low, high
     # how fast it grows outward
     ends = [

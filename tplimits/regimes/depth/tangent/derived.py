@@ -11,6 +11,7 @@ import numpy
 import sympy
 
 from tplimits.errors import NoLimitError
+from tplimits.program.nodes.centred import with_centred_vectors
 from tplimits.regimes.depth.algebra.forms import Form
 from tplimits.regimes.depth.derivation.block import BlockLimit, derive_block
 from tplimits.regimes.depth.derivation.copies import in_sequences
@@ -39,7 +40,7 @@ class DerivedTangents:
 
     @cached_property
     def _layers(self) -> tuple[OneLayer, ...]:
-        released = (with_arrays_multiplied(p.released) for p in self.parts)
+        released = (with_arrays_multiplied(with_centred_vectors(p.released)) for p in self.parts)
         return tuple(in_sequences(lowered(p, tuple(w for w in self.fixed if w in p.widths))) for p in released)
 
     @cached_property
