@@ -35,6 +35,7 @@ LOST = {
     "a difference that is relu": lambda x, y: (tp.maximum(x, y) - y) / (tp.maximum(x, y) - y),
     "of another neuron": of_neurons,
     "of a scalar": lambda x, y: x * (tp.sqrt(tp.avg(y)) / tp.sqrt(tp.avg(y))),
+    "a product with relu": lambda x, y: (r := tp.relu(x) * tp.exp(y)) / r,
 }
 
 
@@ -50,6 +51,7 @@ CHOICES = {
     "min of max": lambda x, y: tp.minimum(x, tp.maximum(y, 2)) / tp.minimum(x, tp.maximum(y, 2)),
     "where": lambda x, y: tp.where(x, y, 1) / tp.where(x, y, 1),
     "of a scalar": lambda x, y: x * (tp.avg(y) / tp.avg(y)),
+    "a product of what is not": lambda x, y: (w := tp.where(y, x, 5) * tp.exp(tp.relu(y))) / w,
 }
 
 

@@ -119,8 +119,10 @@ class HiddenDomains:
         return seen_positive(signed) or (closed and seen_nonnegative(signed))
 
     def _may_rest_at_zero(self, expr: Expr) -> bool:
-        """Whether it may be zero for a share of neurons: max(x, y) is only where x is, or y."""
-        return all(map(self._rests_at_zero, self._zero_with(expr)))
+        """Whether it may be zero for a share of neurons: max(x, y) is only where x is, or y, and so is a product."""
+        if expr.is_Mul:
+            return any(map(self._may_rest_at_zero, expr.args))
+        return not seen_positive(self._signed(expr)) and all(map(self._rests_at_zero, self._zero_with(expr)))
 
     def _rests_at_zero(self, part: Expr) -> bool:
         if part.is_number:
