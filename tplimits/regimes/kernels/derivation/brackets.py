@@ -168,7 +168,9 @@ class Brackets(Expectations):
         left, right = self.nodes[a.node].axes, self.nodes[b.node].axes
         places = {axis_symbol(x): i for x, i in zip(left, a.indices, strict=True)}
         places |= {second(axis_symbol(x)): i for x, i in zip(right, b.indices, strict=True)}
-        return self.settled(at(sided(generic, a.side, b.side), places))
+        # a bracket that is the same at all places reads none of them, and is 0 where a table says that there is none
+        value = self.where_present(at(sided(generic, a.side, b.side), places), (*a.indices, *b.indices))
+        return self.settled(value)
 
     def table(self, p: int, q: int) -> Expr:
         """E[|p⟩(ξ) |q⟩(ξ′)] in the running indices of both: an entry of a table, or something shorter."""

@@ -49,7 +49,7 @@ class Openings(ABC):
         if leaf.side == 2:
             expr = on_second(expr)
             from_axes = [second(a) for a in from_axes]
-        return self._where_present(at(expr, dict(zip(from_axes, leaf.indices, strict=True))), leaf.indices)
+        return self.where_present(at(expr, dict(zip(from_axes, leaf.indices, strict=True))), leaf.indices)
 
     def present(self, index: Expr) -> Expr:
         """1 where an index says that there is an entry, 0 elsewhere: a table may say −1."""
@@ -74,7 +74,7 @@ class Openings(ABC):
             return frozenset(map(int, self.program.tables[index.table].values.ravel()))
         return frozenset({int(index)}) if index.is_Integer else None
 
-    def _where_present(self, expr: Expr, indices: Iterable[Expr]) -> Expr:
+    def where_present(self, expr: Expr, indices: Iterable[Expr]) -> Expr:
         """An expression times what makes it zero where an index says that there is no entry, unless it is by itself."""
         for index in indices:
             present = self.present(index)
