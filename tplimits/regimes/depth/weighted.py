@@ -12,7 +12,7 @@ from tplimits.program.nodes.entries import ArrayEntry, AxisSum, entries
 from tplimits.program.nodes.kinds import InitialMatrix, InitialVector
 from tplimits.program.nodes.stated import contents
 from tplimits.regimes.depth.algebra import writing
-from tplimits.regimes.depth.algebra.products import free_index
+from tplimits.regimes.depth.algebra.products import axis_of, free_index
 from tplimits.regimes.depth.derivation.scalars.written import read_axes
 from tplimits.report import latex_names
 from tplimits.report.latex_formulas import Formula, FormulaPrinter, constant
@@ -107,13 +107,13 @@ def _names(limit: BlockLimit, arrays: Letters) -> Names:
 
 
 def _axes(weight: Weight) -> list[str]:
-    return [a.name.split("′")[0] for a in weight.axes]
+    return list(map(axis_of, weight.axes))
 
 
 def _told(weight: Weight, names: Names, arrays: Letters, symbol: Callable[[str, str], Symbol]) -> Expr:
     """The function of a weight with Y at its indices in the place of averages."""
     bound = dict.fromkeys(s.bound for s in weight.function.atoms(AxisSum))
-    change: dict[Expr, Expr] = {a: Symbol(a.name.split("′")[0], integer=True) for a in weight.axes}
+    change: dict[Expr, Expr] = {a: Symbol(axis_of(a), integer=True) for a in weight.axes}
     for b in bound:  # key″0 is key′, and one more prime for each further sum over the same axis
         axis = b.name.split("″")[0]
         change[b] = Symbol(axis + "′" * (1 + sum(c.name.startswith(f"{axis}′") for c in change.values())), integer=True)

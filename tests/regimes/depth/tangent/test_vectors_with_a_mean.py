@@ -9,7 +9,7 @@ AROUND, CENTRED = tp.init(mean=1, std=2), tp.init(mean=0, std=2)
 
 @tp.block
 def around(x: tp.State["token"], U: tp.Matrix, W: tp.Matrix, b: tp.Vector = AROUND):
-    return x + U @ ((W @ x + b) ** 2) / tp.sqrt(tp.n)
+    return x + U @ ((W @ x + b + 1) ** 2) / tp.sqrt(tp.n)
 
 
 @tp.block
@@ -18,12 +18,12 @@ def beside(x: tp.State["token"], U: tp.Matrix, W: tp.Matrix, b: tp.Vector = CENT
 
 
 def test_a_bias_around_a_mean_has_the_gradients_of_one_beside_a_number():
-    """∂L/∂b of (h + b)² starts at 4 E (h + b)(h′ + b) = 4 (V + 5)."""
+    """∂L/∂b of (h + b + 1)² starts at 4 E (h + b + 1)(h′ + b + 1) = 4 (V + 4 + 2²)."""
     found, known, other = (
         tp.derive(block, tp.Proportional(tangent=True))
-        for block in (around, beside.bind(shift=1), beside.bind(shift=2))
+        for block in (around, beside.bind(shift=2), beside.bind(shift=0))
     )
-    assert str(found.start("b")) == "4*V[α, β] + 20"
+    assert str(found.start("b")) == "4*V[α, β] + 32"
     for name in ("U", "W", "b"):
         assert found.start(name) == known.start(name)
     assert found.drift == known.drift and found.drift != other.drift

@@ -11,13 +11,16 @@ import tplimits as tp
 X = np.array([[[0.9, 0.7], [1.0, 0.2]], [[-0.7, -0.5], [-0.9, -0.5]]])
 
 
-def tangent(f, places):
-    """Θ of the bias e of v·mean(f(y, e).take(token=places))."""
+def tangent(f, *several):
+    """Θ of the bias e of v·mean(f(y, e).take(token=places)), of places that are read one behind the other."""
 
     @tp.network
     def network(ξ: tp.Input["token", "d"], U: tp.Vector["d"], e: tp.Vector, v: tp.Vector):
         y = tp.sum(U * ξ, over="d")
-        return v * tp.mean(f(y, e).take(token=places, axes=("token",)), over="token")
+        read = f(y, e)
+        for places in several:
+            read = read.take(token=places, axes=("token",))
+        return v * tp.mean(read, over="token")
 
     return tp.derive(network.bind(token=2), tp.Kernels(train=("e",))).evaluate(X).ntk
 
@@ -35,3 +38,6 @@ def test_a_gradient_that_is_the_same_at_all_tokens_is_none_where_no_token_is_rea
     assert tangent(f, [1, -1]) == pytest.approx(np.full((2, 2), square / 4), rel=1e-9)
     assert tangent(f, [1, 0]) == pytest.approx(np.full((2, 2), square), rel=1e-9)
     assert tangent(f, [-1, -1]) == pytest.approx(0)
+    assert tangent(f, [1, -1], [0, 0]) == pytest.approx(np.full((2, 2), square), rel=1e-9)
+    assert tangent(f, [1, -1], [1, 0]) == pytest.approx(np.full((2, 2), square / 4), rel=1e-9)
+    assert tangent(f, [1, -1], [1, 1]) == pytest.approx(0)

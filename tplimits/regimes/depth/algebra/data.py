@@ -12,13 +12,22 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.numbers.in_digits import value
-from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, Lookup, axis_symbol, free_axes, size_symbol
+from tplimits.program.nodes.entries import (
+    ArrayEntry,
+    AxisSum,
+    Entry,
+    Lookup,
+    axis_symbol,
+    free_axes,
+    size_symbol,
+)
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import ScalarNonlin
 from tplimits.program.nodes.rounding import is_rounded
 from tplimits.program.nodes.running_errors import RunningErrors
 from tplimits.program.parts import holds
+from tplimits.regimes.depth.algebra.products import axis_of
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -76,7 +85,7 @@ class Data:
     def in_doubles(self, expr: Expr) -> tuple[list[Symbol], numpy.ndarray, numpy.ndarray]:
         """The free indices of such an expression, its values in doubles, and bounds of what these are off by."""
         axes = list(free_axes(expr))
-        shape = [self.size(a.name.split("′")[0]) for a in axes]
+        shape = [self.size(axis_of(a)) for a in axes]
         with numpy.errstate(all="ignore"):
             grid = dict(zip(axes, numpy.ogrid[tuple(map(slice, shape))], strict=True))
             values, off = (numpy.broadcast_to(x, shape).copy() for x in self._with_bounds(expr, grid))

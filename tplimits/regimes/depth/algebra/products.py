@@ -67,6 +67,11 @@ class ProductTerm(NamedTuple):
     factors: Factors
 
 
+def axis_of(index: Symbol) -> str:
+    """The axis that an index runs over, or is a copy of."""
+    return index.name.split("′")[0].split("″")[0]
+
+
 @dataclass(frozen=True)
 class Dimension:
     """What an index runs over: a width or a finite axis, as a symbol or a number.

@@ -26,6 +26,7 @@ from tplimits.program.nodes.entries import (
 from tplimits.program.nodes.kinds import Avg, Instruction, MatMul, OuterNonlin, ScalarNonlin, place_of, standing
 from tplimits.program.nodes.rounding import is_rounded
 from tplimits.regimes.depth.algebra.data import Data
+from tplimits.regimes.depth.algebra.products import axis_of
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -173,8 +174,3 @@ def _added(parts: Sequence[Expr]) -> tuple[Expr, bool]:
     if any(map(is_rounded, parts)) and abs(total) <= _UNIT * sum(map(abs, parts)):
         total = S.Zero
     return total, bool(0 < abs(total) * LARGE < largest)
-
-
-def axis_of(index: Symbol) -> str:
-    """The axis that an index runs over."""
-    return index.name.split("′")[0]

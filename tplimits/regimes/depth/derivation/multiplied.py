@@ -37,7 +37,8 @@ from tplimits.program.nodes.kinds import (
     moved,
 )
 from tplimits.program.nodes.stated import IndexTable
-from tplimits.regimes.depth.derivation.linear import LARGE, Image, Linear, Term, axis_of
+from tplimits.regimes.depth.algebra.products import axis_of
+from tplimits.regimes.depth.derivation.linear import LARGE, Image, Linear, Term
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program

@@ -7,7 +7,7 @@ from sympy import Expr, S
 
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.program.nodes.entries import AxisSum, entries, free_indices
-from tplimits.regimes.depth.derivation.scalars.continuity import of_axis
+from tplimits.regimes.depth.algebra.products import axis_of
 
 
 def limits(expr: Expr, state: int | None) -> tuple[Expr, Expr]:
@@ -32,7 +32,7 @@ def limits(expr: Expr, state: int | None) -> tuple[Expr, Expr]:
 def floor(divisor: Expr, state: int | None) -> Expr | None:
     """Something positive without scalars that a divisor stays above: of a softmax, 1 beside e^difference; or None."""
     if isinstance(divisor, AxisSum) and never_negative(divisor):
-        places = (i for i in free_indices(divisor) if of_axis(i) == divisor.axis)
+        places = (i for i in free_indices(divisor) if axis_of(i) == divisor.axis)
         own = (divisor.summand.xreplace({divisor.bound: i}) for i in places)
         return next((one for one in own if one.is_positive and all(e.source == state for e in entries(one))), None)
     if divisor.is_Add and never_negative(divisor):

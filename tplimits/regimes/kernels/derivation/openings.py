@@ -78,7 +78,7 @@ class Openings(ABC):
         """An expression times what makes it zero where an index says that there is no entry, unless it is by itself."""
         for index in indices:
             present = self.present(index)
-            read = (leaf for leaf in expr.atoms(Of, Data, TableEntry) if index in leaf.indices)
+            read = (leaf for leaf in expr.atoms(Of, Data, TableEntry, Kron) if leaf.has(index))
             # what reads the entry is 0 there by itself; a constant beside it is not
             if present != 1 and expr.xreplace(dict.fromkeys(read, S.Zero)) != 0:
                 expr = present * expr

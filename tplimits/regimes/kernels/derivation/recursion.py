@@ -57,8 +57,9 @@ from tplimits.regimes.kernels.derivation.reading import BodyReader
 from tplimits.regimes.kernels.derivation.safety import note_exact, settle
 from tplimits.regimes.kernels.derivation.scales import (
     diverging_term,
-    is_all_that_is_left,
+    keeps_powers,
     lower_orders,
+    reads_powers,
     refuse_lower_orders,
     vanishing,
 )
@@ -131,8 +132,8 @@ class Recursion(Brackets):
             refuse_sharp(self.program, position, judged)
             body = smoothed_out(members.inside_functions(self, self.translated(judged, s)), Of, self._brought_out)
             limit = without_deltas_at_zeros(self, self._limit(position, body))
-            kept = judged.has(N) or self._reads_powers(judged) or is_all_that_is_left(self, position, limit)
-            self.with_powers |= {position: scaled_out(body)} if self._brought_out and kept and body.has(N) else {}
+            if self._brought_out and body.has(N) and keeps_powers(self, position, judged, limit):
+                self.with_powers[position] = scaled_out(body)
             self.judged.vector(position, s, limit)
             self._define(position, s, limit)
         else:
@@ -220,13 +221,10 @@ class Recursion(Brackets):
             self.with_powers[position], image = power * image, S.Zero
         self._define(position, s, image)
 
-    def _reads_powers(self, expr: Expr) -> bool:
-        return any(e.source in self.with_powers for e in entries(expr))
-
     def _operand(self, position: int, s: Avg | MatMul) -> tuple[Expr, Expr, Expr]:
         """A power of n in front, and what it multiplies: with lower powers, and at n = ∞."""
         whole = self.translated(s.operand, s)
-        if not self._reads_powers(s.operand):
+        if not reads_powers(self, s.operand):
             return S.One, whole, whole
         power, whole = vanishing(whole)
         return power, whole, self._limit(position, whole)

@@ -11,7 +11,7 @@ from sympy import Expr, S
 
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.fluctuation import diverging, growing, is_average
-from tplimits.program.nodes.entries import N, with_axes_named
+from tplimits.program.nodes.entries import N, entries, with_axes_named
 from tplimits.program.nodes.scale import at_infinity, led, multiplied_out, powers_of_n
 from tplimits.regimes.kernels.derivation.leaves import Given, TableEntry
 
@@ -64,11 +64,18 @@ def vanishing(operand: Expr) -> tuple[Expr, Expr]:
     return (N**power, rest) if power < 0 else (S.One, operand)
 
 
-def is_all_that_is_left(state: Recursion, position: int, limit: Expr) -> bool:
-    """Whether nothing but a fluctuation is left of a vector that no average reads: of averages the class is asked.
+def reads_powers(state: Recursion, expr: Expr) -> bool:
+    """Whether a vector that holds powers of n stands in an expression of a program."""
+    return any(e.source in state.with_powers for e in entries(expr))
 
-    Where more is left, fluctuations are told by what the scalars are made of.
+
+def keeps_powers(state: Recursion, position: int, judged: Expr, limit: Expr) -> bool:
+    """Whether a vector holds powers of n, or nothing but a fluctuation, and no average reads it, which asks the class.
+
+    Where more than a fluctuation is left, those are told by what the scalars are made of.
     """
+    if judged.has(N) or reads_powers(state, judged):
+        return True
     read = networkx.descendants(state.program.graph, position) if limit == 0 else ()
     return limit == 0 and not any(is_average(state.program, p) for p in read)
 

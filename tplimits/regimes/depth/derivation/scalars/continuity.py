@@ -15,6 +15,7 @@ from tplimits.law.hypotheses.bounds import bounds
 from tplimits.program.network.differentiate import jumps
 from tplimits.program.nodes.domains import ends_of_domains, singular_places
 from tplimits.program.nodes.entries import NO_NEURON, ArrayEntry, AxisSum, Entry, entries
+from tplimits.regimes.depth.algebra.products import axis_of
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.lowering import Lowering
@@ -26,15 +27,10 @@ def one_term(expr: Expr, beside: Iterable[Symbol] = ()) -> Expr:
     With the terms at the indices `beside` it, of the same axis: of a softmax, that of which it is the share.
     """
     if isinstance(expr, AxisSum):
-        own = (expr.summand.xreplace({expr.bound: i}) for i in beside if of_axis(i) == expr.axis)
+        own = (expr.summand.xreplace({expr.bound: i}) for i in beside if axis_of(i) == expr.axis)
         return Add(*(one_term(a, beside) for a in dict.fromkeys((expr.summand, *own))))
     leaf = not expr.args or isinstance(expr, (Entry, ArrayEntry))
     return expr if leaf else expr.func(*(one_term(a, beside) for a in expr.args))
-
-
-def of_axis(index: Symbol) -> str:
-    """The axis that an index runs over."""
-    return index.name.split("′")[0].split("″")[0]
 
 
 def insist_on_continuity(lowering: Lowering, function: Expr) -> None:

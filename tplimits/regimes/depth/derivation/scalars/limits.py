@@ -13,6 +13,7 @@ from tplimits.law.hypotheses.sharp import sharp_divisors
 from tplimits.program.nodes.entries import N, entries, free_axes, width_symbol, with_names
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.depth.algebra.coefficients import ratio_symbol
+from tplimits.regimes.depth.algebra.products import axis_of
 from tplimits.regimes.depth.derivation.not_covered import LargeWeightError
 from tplimits.regimes.depth.derivation.scalars.continuity import insist_on_continuity
 from tplimits.regimes.depth.derivation.scalars.growth import insist_on_a_second_moment, names
@@ -85,7 +86,7 @@ def roots(count: int) -> Expr:
 def axes_of(program: Program, function: Expr) -> tuple[Symbol, ...]:
     """The indices of a function, in the order of the axes of a program."""
     order = {a: k for k, a in enumerate(program.all_axes)}
-    return tuple(sorted(free_axes(function), key=lambda a: order[a.name.split("′")[0]]))
+    return tuple(sorted(free_axes(function), key=lambda a: order[axis_of(a)]))
 
 
 def weight(lowering: Lowering, written: Expr, reason: NotSmall) -> Weight:
