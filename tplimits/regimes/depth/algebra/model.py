@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sympy import Expr, Rational, S, srepr
 
 from tplimits.regimes.depth.algebra.coefficients import Ring
-from tplimits.regimes.depth.algebra.products import SPAN, Dimension, Poly, ProductTerm
+from tplimits.regimes.depth.algebra.products import SPAN, Dimension, Factor, Poly, ProductTerm
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.algebra.activations import Basis
@@ -149,6 +149,16 @@ class Model:
             operand = self.layers[label].operand if label[0] == "F" else None
             if operand is not None:
                 yield from self.weights_in(self.operands[operand])
+
+    def matrices_in(self, *sums: Poly) -> frozenset[int]:
+        """The matrices in some sums, and in what these multiply."""
+        return self.matrices_behind(f for poly in sums for t in poly.terms for f in t.factors)
+
+    def matrices_behind(self, factors: Iterable[Factor]) -> frozenset[int]:
+        """The matrices of some dense layers, and in what these multiply."""
+        layers = [self.layers[label] for label, _, _ in factors if label[0] == "F"]
+        inside = [self.matrices_in(self.operands[y.operand]) for y in layers if y.operand is not None]
+        return frozenset(y.matrix for y in layers).union(*inside)
 
     def in_ring(self, terms: Iterable[ProductTerm]) -> tuple[Model, Ring]:
         """The model with its coefficients in one ring with those of some terms."""

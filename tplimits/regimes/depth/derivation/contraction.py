@@ -32,7 +32,8 @@ from tplimits.regimes.depth.algebra.products import (
     times,
 )
 from tplimits.regimes.depth.derivation.groupings import Blocks, Kind, count, groupings, kind
-from tplimits.regimes.depth.derivation.not_covered import EntangledError, NoFormulasError
+from tplimits.regimes.depth.derivation.independence import insist_on_independence
+from tplimits.regimes.depth.derivation.not_covered import NoFormulasError
 
 #: functions of scalars, by the first letter of a label: those with a kink, and those of order 1
 OF_SCALARS = frozenset("GY")
@@ -119,7 +120,8 @@ class Contraction:
                 continue
             layers = [self.model.layers[f[0]] for f in mine]
             # what comes with 1/n is joined to nothing at that order: the weight is independent of it in the limit
-            self._insist_on_independence(matrix, mine, factors, pert < MOST or self.most > MOST)
+            term = ProductTerm(coeff, powers, pert, factors)
+            insist_on_independence(self.model, matrix, term, exactly=self.most > MOST)
             # G_i − E G_i, what stands at a neuron less its mean: no cumulants of its own
             marks = [f for f in factors if f[0] == centred_label(matrix)]
             centred = [{k for k, f in enumerate(mine) if f[1][-1] == at[0]} for _, at, _ in marks]
@@ -151,20 +153,6 @@ class Contraction:
 
     def _is_of(self, matrix: int, factor: Factor) -> bool:
         return factor[0][0] == "F" and self.model.layers[factor[0]].matrix == matrix
-
-    def _insist_on_independence(self, matrix: int, mine: list[Factor], factors: Factors, joined: bool) -> None:
-        """Refuse a product of a matrix with a function of scalars of order 1, if it is joined to it, or of a neuron."""
-        # an average beside another vector fluctuates as the scalars do, however small it is
-        at = {f[1][-1] for f in mine}
-        joined |= any(f[0][0] in "FX" and f[1][-1] in at and not self._is_of(matrix, f) for f in factors)
-        held = [self.model.weights[label] for label, _, _ in factors if label[0] == "Y"]
-        for weight in held:
-            if matrix in weight.matrices and (joined or weight.of_neuron):
-                raise EntangledError(
-                    f"{weight.refusal} On a branch of size n^(-1/2) it would have one, if "
-                    f"`{self.model.names[matrix]}` stood inside these scalars alone; it multiplies another vector too.",
-                    weight.matrices,
-                )
 
     def _grouped(
         self, rest: ProductTerm, mine: list[Factor], layers: list[Layer], blocks: Blocks, joined: bool | None

@@ -189,18 +189,13 @@ class OneLayer:
     def _stages(self) -> tuple[tuple[int, frozenset[int]], ...]:
         """These matrices, outermost first, and the scalars of which each is the first: all of these stand by then."""
         order = [m for m in self.model.outermost_first() if m in self._outside]
-        first = [next((m for m in order if m in self._matrices(scalar)), None) for scalar in self.scalars]
+        first = [next((m for m in order if m in self.model.matrices_in(scalar)), None) for scalar in self.scalars]
         return tuple((m, frozenset(k for k, own in enumerate(first) if own == m)) for m in order)
 
     @cached_property
     def _late(self) -> frozenset[int]:
         """The scalars without such matrices."""
         return frozenset(range(len(self.scalars))).difference(*(scalars for _, scalars in self._stages))
-
-    def _matrices(self, poly: Poly) -> set[int]:
-        layers = {self.model.layers[f[0]] for t in poly.terms for f in t.factors if f[0][0] == "F"}
-        operands = [self.model.operands[y.operand] for y in layers if y.operand is not None]
-        return {y.matrix for y in layers}.union(*map(self._matrices, operands))
 
     @property
     def _all(self) -> frozenset[int]:
@@ -268,7 +263,7 @@ class OneLayer:
             raise EntangledError(
                 f"`{self.program.name}`: not covered: the noise of a product of a function of a scalar with a kink and "
                 "an average that depends on the same weights; give the scalar matrices of its own.",
-                frozenset().union(*map(self._matrices, self.scalars)),
+                self.model.matrices_in(*self.scalars),
             )
 
 

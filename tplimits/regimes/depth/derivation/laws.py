@@ -90,20 +90,16 @@ class Laws(Cumulants):
     def _insist_on_independence(self, kinks: Sequence[Factor], factors: Factors) -> None:
         """Refuse a product with a function of scalars of order 1 that hold the same matrices."""
         for label, _, _ in factors:
-            if label[0] == "Y" and any(self._matrices(k) & self.model.weights[label].matrices for k in kinks):
+            if label[0] == "Y" and self.matrices(kinks) & self.model.weights[label].matrices:
                 raise EntangledError(
                     f"{self.model.weights[label].refusal} On a branch of size n^(-1/2) it would have one, if no "
                     "function of scalars with a kink held the same matrices; give these scalars matrices of their own.",
                     self.model.weights[label].matrices,
                 )
 
-    def _matrices(self, kink: Factor) -> set[int]:
-        terms = self.model.scalars[scalar_of(kink)].poly.terms
-        return {self.model.layers[f[0]].matrix for t in terms for f in t.factors if f[0][0] == "F"}
-
     def matrices(self, kinks: Iterable[Factor]) -> frozenset[int]:
         """The matrices in the scalars of some factors."""
-        return frozenset().union(*map(self._matrices, kinks))
+        return self.model.matrices_in(*(self.model.scalars[scalar_of(k)].poly for k in kinks))
 
     def _put_in(self, factors: Factors, powers: tuple[int, ...], number: Expr, more: Factors, c: Any) -> Resolved:
         """One value in the place of functions of scalars, its δ's done; sums that nothing is left of are done too."""
