@@ -34,9 +34,9 @@ def insist_on_independence(model: Model, matrix: int, term: ProductTerm, exactly
     at = {f[1][-1] for f in term.factors if _is_of(model, matrix, f)}
     beside = any(f[0][0] in "FX" and f[1][-1] in at and not _is_of(model, matrix, f) for f in term.factors)
     small = term.pert >= MOST and not beside
-    if not exactly and not any(w.of_neuron for w in joined):
-        if small or (term.pert + 2 > MOST and all(_is_turned(model, w, term.factors) for w in joined)):
-            return
+    apart = small or (term.pert + 2 > MOST and all(_is_turned(model, w, term.factors) for w in joined))
+    if apart and not exactly and not any(w.of_neuron for w in joined):
+        return
     raise EntangledError(
         f"{joined[0].refusal} On a branch of size n^(-1/2) it would have one, if `{model.names[matrix]}` stood inside "
         "these scalars alone; it multiplies another vector too.",

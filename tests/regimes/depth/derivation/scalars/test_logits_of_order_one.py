@@ -290,15 +290,6 @@ def test_what_is_refused():
     with pytest.raises(tp.NoLimitError, match="Gaussian where the width that is averaged over grows"):
         tp.derive(ordinary(), tp.Proportional(fixed=("k",)))
 
-    @tp.block
-    def tied(x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix, *, g):
-        k = (WK @ x).rename(token="key")
-        A = tp.softmax(tp.sqrt(tp.n) * tp.avg((WQ @ x) * k), over="key")
-        return x + g / tp.sqrt(tp.n) * tp.sum(A * k, over="key")
-
-    with pytest.raises(tp.NoLimitError, match="if `WK` stood inside these scalars alone"):
-        tp.derive(tied, tp.Proportional())
-
 
 def test_what_is_printed():
     sde = tp.derive(ordinary(), tp.Proportional())

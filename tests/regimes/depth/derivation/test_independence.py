@@ -1,0 +1,116 @@
+"""Functions of logits of order 1 beside values that share a matrix with the logits: E[A K Aᵀ], where a sign tells."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import roots_hermitenorm
+
+import tplimits as tp
+
+V = np.array([[1.3, 0.4, -0.3], [0.4, 0.9, 0.5], [-0.3, 0.5, 1.1]])
+L = np.linalg.cholesky(V)
+
+
+def softmax(S):
+    A = np.exp(S - S.max(axis=-1, keepdims=True))
+    return A / A.sum(axis=-1, keepdims=True)
+
+
+def block(values, weights=lambda Y: tp.softmax(Y, over="key"), keys=None):
+    """x + n^(−1/2) Σ A v, A of the logits q·k/√n; `values` are made of q, k and a further matrix."""
+
+    @tp.block
+    def attention(x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix, WO: tp.Matrix):
+        q, k = WQ @ x, (WK @ x if keys is None else keys(x))
+        A = weights(tp.sqrt(tp.n) * tp.avg(q * k.rename(token="key")))
+        return x + tp.sum(A * values(q, k, WO).rename(token="key"), over="key") / tp.sqrt(tp.n)
+
+    return attention
+
+
+def networks(values, weights, n=128, draws=1500, keys=None):
+    """n (V′ − V) of networks of one layer at states with covariance V, and its standard error."""
+    rng = np.random.default_rng(11)
+    x = np.linalg.qr(rng.standard_normal((n, 3)))[0] * np.sqrt(n) @ L.T
+    found = []
+    for _ in range(draws):
+        WQ, WK, WO = (rng.standard_normal((n, n)) / np.sqrt(n) for _ in range(3))
+        q, k = WQ @ x, (WK @ x if keys is None else keys(x))
+        y = x + values(q, k, WO) @ weights(q.T @ k / np.sqrt(n)).T / np.sqrt(n)
+        found.append(y.T @ y - n * V)
+    return np.mean(found, axis=0), np.std(found, axis=0) / np.sqrt(draws)
+
+
+def sampled(weights, kernel, draws=200_000):
+    """E[A K Aᵀ] over logits of covariance V ⊗ V, and its standard error."""
+    values = weights(L @ np.random.default_rng(5).standard_normal((draws, 3, 3)) @ L.T)
+    values = values @ kernel @ np.swapaxes(values, 1, 2)
+    return values.mean(axis=0), values.std(axis=0) / np.sqrt(draws)
+
+
+def of_pairs(f):
+    """E f(u_α) f(u_β) for u ~ N(0, V)."""
+    z, w = roots_hermitenorm(60)
+    w = w / w.sum()
+    found = np.empty((3, 3))
+    for α, β in np.ndindex(3, 3):
+        ρ = V[α, β] / V[α, α]
+        rest = np.sqrt(max(V[β, β] - ρ * V[α, β], 0))
+        u = np.sqrt(V[α, α]) * z[:, None]
+        found[α, β] = w @ (f(u) * f(ρ * u + rest * z)) @ w
+    return found
+
+
+CASES = {
+    "keys": (lambda q, k, W: k, lambda q, k, W: k, V),
+    "queries": (lambda q, k, W: q, lambda q, k, W: q, V),
+    "tanh of keys": (lambda q, k, W: tp.tanh(k), lambda q, k, W: np.tanh(k), of_pairs(np.tanh)),
+    "a layer behind": (
+        lambda q, k, W: W @ tp.tanh(k) + k,
+        lambda q, k, W: W @ np.tanh(k) + k,
+        V + of_pairs(np.tanh),
+    ),
+}
+WEIGHTS = {
+    "softmax": (lambda Y: tp.softmax(Y, over="key"), softmax),
+    "tanh": (tp.tanh, np.tanh),
+    "cos": (tp.cos, np.cos),
+}
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("name", CASES)
+def test_values_may_share_one_matrix_with_the_logits(name, weights):
+    values, _, kernel = CASES[name]
+    sde = tp.derive(block(values, WEIGHTS[weights][0]), tp.Proportional())
+    assert sde.verdict.kind == "ODE"
+    value, error = sde.drift_estimate_at(V)
+    wanted, spread = sampled(WEIGHTS[weights][1], kernel)
+    assert (np.abs(value - wanted) < 4.5 * np.hypot(error, spread) + 2e-3 * np.abs(wanted).max()).all()
+    assert (error < 2e-2 * np.abs(value).max()).all()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", CASES)
+def test_networks_have_this_drift(name):
+    """Family-wise 1e-4 over 9 entries of 4 cases: 4.7 standard errors; corrections are of order 1/n."""
+    _, of_arrays, kernel = CASES[name]
+    found, error = networks(of_arrays, softmax)
+    wanted, spread = sampled(softmax, kernel)
+    assert (np.abs(found - wanted) < 4.7 * np.hypot(error, spread) + 3 * np.abs(wanted).max() / 128).all()
+    assert error.max() < 0.1
+
+
+def test_values_that_fluctuate_together_with_the_logits_are_refused():
+    """Keys that are the state: E[x·v A] is of order 1/n too, of which E[A V Aᵀ] knows nothing."""
+    with pytest.raises(tp.NoLimitError, match="if `WQ` stood inside these scalars alone"):
+        tp.derive(block(lambda q, k, W: q, tp.tanh, keys=lambda x: x), tp.Proportional())
+    found, error = networks(lambda q, k, W: q, np.tanh, draws=400, keys=lambda x: x)
+    assert np.abs(found - sampled(np.tanh, V)[0]).max() > 5 * error.max()
+
+
+def test_values_of_queries_and_keys_are_refused():
+    """avg(q k) is the logit itself."""
+    with pytest.raises(tp.NoLimitError, match="stood inside these scalars alone"):
+        tp.derive(block(lambda q, k, W: q + k), tp.Proportional())
