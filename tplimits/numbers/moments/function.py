@@ -29,6 +29,7 @@ from tplimits.errors import EvaluationError
 from tplimits.numbers.moments import closed
 from tplimits.numbers.moments.atoms import Atom, Gate, Power, Wave, atoms
 from tplimits.numbers.moments.collinear import nested
+from tplimits.numbers.moments.defined import insist_on_a_mean
 from tplimits.numbers.moments.determinants import gram_determinant
 from tplimits.numbers.moments.growing import Law, on_wider_laws
 from tplimits.numbers.moments.hermite import ORDERS, FarOutError, HermiteRows, hermite_rows, remembered_rows
@@ -48,8 +49,6 @@ _ROUNDED = 1e-14
 _LONGER = {1024: 2, 4096: 8}
 #: rounding of closed forms, relative to the sum of the absolute values of their terms
 _ROUNDING = 4e-15
-#: how far |c12| may pass √(c11 c22), relative: kernels of float32 are accepted
-_EXCESS = 1e-5
 #: what a factor is a function of when its rows are remembered: both sides often have the same
 _ONE = sympy.Symbol("x", real=True)
 _ARGUMENTS = ("c11", "c12", "c22", "det")
@@ -60,6 +59,7 @@ TAKEN_APART: dict[str, tuple[Callable[..., tuple[Any, ...]], Callable[..., tuple
     "tilted": (tilts, mean_of_tilts),
     "sides": (sides, partial(mean_of_sides, few=tensor, many=drawn)),
 }
+
 
 #: different variances of one side, and which of them each pair has
 Sided = tuple[Array, NDArray[numpy.intp]]
@@ -97,7 +97,7 @@ class MomentFunction:
         shape = numpy.broadcast_shapes(*(a.shape for a in given))
         flat = [numpy.broadcast_to(a, shape).astype(inner).reshape(-1) for a in given]
         entries, known = flat[: len(covariances)], (flat[-1] if det is not None else None)
-        self._check(entries, known)
+        insist_on_a_mean(self.integrand, self.variables, entries, known)
         sides = [_distinct(a, shape) for a in (given[0], given[2])] if self.route == "expansion" else []
         with numpy.errstate(all="ignore"):
             value, error = self._evaluated(entries, known, sides) if flat[0].size else (flat[0].copy(), flat[0].copy())
@@ -112,22 +112,6 @@ class MomentFunction:
         factor = self.factors[term][side]
         single = factor.xreplace({self.variables[min(side, len(self.variables) - 1)]: _ONE})
         return remembered_rows(steady(single, _ONE, variances), variances, orders)
-
-    def _check(self, entries: Sequence[Array], det: Array | None) -> None:
-        size = len(self.variables)
-        if len(entries) != size * (size + 1) // 2:
-            raise EvaluationError(
-                f"a moment of {size} variables needs {size * (size + 1) // 2} covariances, got {len(entries)}."
-            )
-        if not all(numpy.isfinite(e).all() for e in (*entries, *([det] if det is not None else []))):
-            raise EvaluationError("a covariance is not a finite number.")
-        places = [i * size - i * (i - 1) // 2 for i in range(size)]
-        if any((entries[p] < 0).any() for p in places) or (det is not None and (det < 0).any()):
-            raise EvaluationError("a variance or a determinant is negative.")
-        if size == 2:
-            c11, c12, c22 = entries
-            if (c12 * c12 > c11 * c22 * (1 + _EXCESS)).any():
-                raise EvaluationError("a covariance is larger than the variances allow: |c12| > √(c11 c22).")
 
     def _evaluated(self, entries: Sequence[Array], det: Array | None, sides: Sequence[Sided]) -> tuple[Array, Array]:
         if self.route == "quadrature":

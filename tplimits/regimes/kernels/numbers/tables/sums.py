@@ -134,7 +134,7 @@ def picked(frame: Frame, expr: AxisSum) -> Picking | None:
     # one lookup inside of another that is summed too: their places move together
     if not lookups or any(a != b and a in found(b, Lookup) for a in lookups for b in lookups):
         return None
-    body = sympy.expand_mul(body) if isinstance(body, sympy.Mul) and body.has(sympy.Add) else body
+    body = sympy.expand_mul(body, deep=False) if isinstance(body, sympy.Mul) and body.has(sympy.Add) else body
     used = set(bounds) & set().union(*(x.free_symbols for x in lookups))
     reads: list[tuple[Symbol, Lookup]] = []
     inner = body
