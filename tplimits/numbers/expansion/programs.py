@@ -227,15 +227,17 @@ class Pass(Reading[Jet]):
         return self._explicit is not None and bool(self._bodies.powers_of_widths(expr)[0][0] > 0)
 
     def _is_new(self, use: Use, rest: Jet, square: Jet, name: str) -> bool:
-        """As one drawn network had it."""
+        """As one drawn network had it, or as is clear in the limit: where few neurons decide, a network may have none.
+
+        relu(x − 3) was 0 at all of its neurons, and clip(x, −3, 3) was x.
+        """
         left, whole = rest.value, square.value
         # a first, drawn network at finite width decides, and passes in the limit follow it
         if use not in self.exist:
             self.exist[use] = bool(left.values > _REPEATED * whole.values)
-        elif (
-            self.size is None
-            and self.exist[use]
-            and (left.values <= self._vanishing * max(whole.size, _REPEATED)).all()
-        ):
-            self._refuse_vanishing(use, name)
+        elif self.size is None:
+            is_gone = (left.values <= self._vanishing * max(whole.size, _REPEATED)).all()
+            if self.exist[use] and is_gone:
+                self._refuse_vanishing(use, name)
+            self.exist[use] |= bool((left.values > _VANISHING[0] * whole.values).all())
         return self.exist[use]

@@ -77,7 +77,9 @@ def drawn(program: Program, numbers: Numbers) -> Drawn:
     with numpy.errstate(all="ignore"):
         averages = Averages(frame, numbers.ratios, values_only=True)
         Pass(program, numbers, averages, found, drawn_size(program)).run()
-    return Drawn(found, dict(frame.counts))
+    # one more for each direction that this network may have missed
+    missed = list(found.values()).count(False)
+    return Drawn(found, {axis: count + missed for axis, count in frame.counts.items()})
 
 
 def drawn_size(program: Program) -> int:
