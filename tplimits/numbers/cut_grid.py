@@ -42,6 +42,8 @@ MAX_DIMENSION = 5
 _LEAST = 1e-19
 #: the smallest distance from a cut at zero; its square is not zero
 _TINY = 1e-60
+#: the golden section: no multiple of it is nearly whole
+_SHIFT = 0.3819660112501051
 #: rules of no more nodes are kept for the next integral
 _KEPT = 1_000_000
 
@@ -67,11 +69,13 @@ def grid(
     dimension: int | None = None,
     doubled: tuple[int, ...] = (),
     least: float = _LEAST,
+    shifted: bool = False,
 ) -> tuple[Array, Array]:
     """Nodes (outer, count, rank) and weights (outer, count) for standard normal u, cut at the kinks.
 
     `doubled`: how often the resolution of each coordinate is doubled; nodes of less than the `least` weight are left
-    out.
+    out.  `shifted` along smooth coordinates by a part of their distance: sin(50 u)², a wave of a period that is
+    as good as a multiple of the distance, is the same at all nodes, and at those of twice as many.
     """
     dimension = max(1, min(dimension or cutting.rank, MAX_DIMENSION))
     if any(doubled):
@@ -79,14 +83,14 @@ def grid(
     if not cutting.planes.slopes and not cutting.curved:
         # a rule without cuts is the same for all integrands of its rank
         few = SMOOTH[dimension][level] ** cutting.rank <= _KEPT
-        nodes, weights = (_plain if few else _plain.__wrapped__)(cutting.rank, level, dimension, least)
+        nodes, weights = (_plain if few else _plain.__wrapped__)(cutting.rank, level, dimension, least, shifted)
         return (nodes, weights) if outer == 1 else _repeated(nodes, weights, outer)
-    return _cut(cutting, level, outer, dimension, (), least)
+    return _cut(cutting, level, outer, dimension, (), least, shifted)
 
 
 @lru_cache(maxsize=8)
-def _plain(rank: int, level: int, dimension: int, least: float) -> tuple[Array, Array]:
-    return _cut(Cutting(Planes((), ()), rank, RADIUS[dimension]), level, 1, dimension, (), least)
+def _plain(rank: int, level: int, dimension: int, least: float, shifted: bool) -> tuple[Array, Array]:
+    return _cut(Cutting(Planes((), ()), rank, RADIUS[dimension]), level, 1, dimension, (), least, shifted)
 
 
 def _repeated(nodes: Array, weights: Array, outer: int) -> tuple[Array, Array]:
@@ -95,7 +99,13 @@ def _repeated(nodes: Array, weights: Array, outer: int) -> tuple[Array, Array]:
 
 
 def _cut(
-    cutting: Cutting, level: int, outer: int, dimension: int, doubled: tuple[int, ...] = (), least: float = _LEAST
+    cutting: Cutting,
+    level: int,
+    outer: int,
+    dimension: int,
+    doubled: tuple[int, ...] = (),
+    least: float = _LEAST,
+    shifted: bool = False,
 ) -> tuple[Array, Array]:
     """The product rule of one resolution, coordinate by coordinate."""
     radius = cutting.radius
@@ -109,8 +119,9 @@ def _cut(
         if pieces == 1:
             # the step as a quotient: a difference of two nodes is off by a hundred roundings
             line, step = numpy.linspace(-radius, radius, smooth, retstep=True)
-            u = numpy.broadcast_to(line, (*nodes.shape[:2], smooth))
-            w = numpy.full(smooth, step)
+            line = line[:-1] + _SHIFT * step if shifted else line
+            u = numpy.broadcast_to(line, (*nodes.shape[:2], line.size))
+            w = numpy.full(line.size, step)
         else:
             # where a cut bends or ends the inner integral has a root at it; in one dimension grading costs nothing
             rule = _graded if cutting.bent(k, outer) or dimension == 1 else legendre

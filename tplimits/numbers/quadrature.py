@@ -113,7 +113,7 @@ class Quadrature:
         with numpy.errstate(invalid="ignore"):  # a node may meet a singular point: the cells do not
             # two resolutions of the product rule first: where they agree, that costs a fraction of the cells
             (coarse, coarse_size, _), (fine, size, far) = (
-                self._product(layout, cutting, 1, self.level + i) for i in (0, 1)
+                self._product(layout, cutting, 1, self.level + i, shifted=i == 0) for i in (0, 1)
             )
             steady = abs(size[0] - coarse_size[0]) <= _STEADY * size[0]  # a pole can cancel in the value
             agreed = _AGREED_CURVED if cutting.curved else _AGREED
@@ -179,13 +179,19 @@ class Quadrature:
         return _Inner(*self._product(layout, cutting, outer, self.level), cutting.radius)
 
     def _product(
-        self, layout: Layout, cutting: Cutting, outer: int, level: int, doubled: tuple[int, ...] = ()
+        self,
+        layout: Layout,
+        cutting: Cutting,
+        outer: int,
+        level: int,
+        doubled: tuple[int, ...] = (),
+        shifted: bool = False,
     ) -> tuple[Array, Array, Array]:
         """(E f, E|f|, E|f| over the outermost nodes) by product rules, for every outer node."""
         dimension = layout.dimension
         if dimension > MAX_DIMENSION or len(SMOOTH[max(dimension, 1)]) <= level:
             raise TooManyNodes(f"{dimension} dimensions at resolution {level}: use method='particles'.")
-        nodes, weights = grid(cutting, level, outer, dimension, doubled)
+        nodes, weights = grid(cutting, level, outer, dimension, doubled, shifted=shifted)
         self._spend(layout.integrand, weights.size)
         total, size, far = numpy.zeros(outer), numpy.zeros(outer), numpy.zeros(outer)
         # piece by piece: the nodes may be millions, the values of all forms at once would not fit
