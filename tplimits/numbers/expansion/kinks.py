@@ -109,11 +109,23 @@ class Kinks:
 
     def _divided(self, u: Field) -> Field | None:
         """The delta, by what u crosses 0 in: its last variable, or an earlier one where it does not depend on that."""
+        if not u.dims:
+            return None
+        if self.frame.variables[u.dims[-1]].is_sign:
+            return self._of_signs(u)
         flat, found = flat_nodes(self.frame, u), None
         for inside, where in plateaus(u, flat):
             delta = self._divided(inside)
             found = found if delta is None else plus(found, times(delta, where))
         return plus(found, self._across(u, flat))
+
+    def _of_signs(self, u: Field) -> Field | None:
+        """The delta where the last variable is ±1, value by value of it."""
+        found: Field | None = None
+        for i, here in enumerate(numpy.eye(2)):
+            delta = self._divided(Field(u.dims[:-1], u.values[..., i]))
+            found = found if delta is None else plus(found, times(delta, Field(u.dims[-1:], here)))
+        return found
 
     def _across(self, u: Field, flat: Mask) -> Field | None:
         """The delta on the marks of the last variable; Split or Moved where they are not there yet."""

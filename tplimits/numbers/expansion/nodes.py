@@ -49,6 +49,11 @@ class Variable:
         """What its nodes depend on, itself last."""
         return (*self.parents, self.number)
 
+    @property
+    def is_sign(self) -> bool:
+        """Whether it is ±1 and has no density: nothing crosses 0 between its two nodes."""
+        return self.nodes.shape[-1] == 2
+
 
 @dataclass(frozen=True)
 class Split(Exception):

@@ -8,6 +8,7 @@ on its side.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -45,7 +46,8 @@ def touches(frame: Frame, u: Field, moves: Iterable[Field]) -> bool:
     while dims:
         variable = frame.variables[dims[-1]]
         nodes = numpy.broadcast_to(aligned(Field(variable.dims, variable.nodes), dims), values.shape)
-        values, squared = _turned(nodes, values, squared, variable.marks)
+        turned = _nearest if variable.is_sign else partial(_turned, nodes, marks=variable.marks)
+        values, squared = turned(values, squared)
         dims = dims[:-1]
         found = (values == 0) & (squared > 0)
         # a share of rows, or the one between them at which their least values come to 0
@@ -61,6 +63,13 @@ def _least_points(u: Array) -> Any:
 
 def _comes_near(u: Array) -> bool:
     return bool(numpy.abs(u[_least_points(u)]).max() < _NEARBY * numpy.median(numpy.abs(u)))
+
+
+def _nearest(u: Array, squares: Array) -> tuple[Array, Array]:
+    """The value nearest to 0 along a last dimension that is ±1, in which nothing turns, and the squares."""
+    at = numpy.abs(u).argmin(axis=-1)[..., None]
+    value, square = (numpy.take_along_axis(a, at, axis=-1)[..., 0] for a in (u, squares))
+    return value, square
 
 
 def _turned(nodes: Array, u: Array, squares: Array, marks: int) -> tuple[Array, Array]:

@@ -41,7 +41,10 @@ def in_digits(expr: Expr, digits: int, known: Mapping[Symbol, Expr] | None = Non
     """
     value = expr
     for most in _MOST:
-        value = expr.evalf(digits, subs=dict(known) if known else None, maxn=most)
+        try:
+            value = expr.evalf(digits, subs=dict(known) if known else None, maxn=most)
+        except MemoryError:  # of erf(√2·10⁶) SymPy wants e^(10¹²) to all digits
+            return S.NaN
         if not value.is_Float or value.is_comparable:
             return value
         # 0.e+372 is what is left of a hundred digits, not yet nothing

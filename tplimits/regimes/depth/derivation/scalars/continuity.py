@@ -57,7 +57,7 @@ def insist_on_continuity(lowering: Lowering, function: Expr) -> None:
 
 def in_words(entry: Entry) -> Symbol:
     """V[α, β] for an entry of the state at two tokens."""
-    return Symbol(f"V[{', '.join(i.name.split('″')[0] for i in entry.indices)}]")
+    return Symbol(f"V[{', '.join(str(i).split('″')[0] for i in entry.indices)}]")
 
 
 def _keeps_off(argument: Expr) -> bool:
