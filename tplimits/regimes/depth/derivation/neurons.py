@@ -59,7 +59,7 @@ def of_several_layers(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -
     )
     matrices = frozenset(e.source for e in vectors).union(*(of[e.source] for e in entries(function)))
     plain = function.xreplace({e: Entry(e.args[0], NO_NEURON, *e.indices) for e in vectors})
-    found = Weight(program, plain, axes_of(program, plain), matrices, refusal, of_neuron=True)
+    found = Weight(program, plain, axes_of(lowering, plain), matrices, refusal, of_neuron=True)
     at = tuple(lowering.index(a, env) for a in found.axes)
     return lowering.one((kept(lowering, found), (*at, env[OWN]), 0))
 

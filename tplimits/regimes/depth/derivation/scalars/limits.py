@@ -83,9 +83,11 @@ def roots(count: int) -> Expr:
     return N ** Rational(count, 2)
 
 
-def axes_of(program: Program, function: Expr) -> tuple[Symbol, ...]:
-    """The indices of a function, in the order of the axes of a program."""
-    order = {a: k for k, a in enumerate(program.all_axes)}
+def axes_of(lowering: Lowering, function: Expr) -> tuple[Symbol, ...]:
+    """The indices of a function, in the order of the axes of a program; NoFormulasError for picked entries."""
+    for index in (i for e in entries(function) for i in e.indices if not isinstance(i, Symbol)):
+        lowering.index(index, {})
+    order = {a: k for k, a in enumerate(lowering.program.all_axes)}
     return tuple(sorted(free_axes(function), key=lambda a: order[axis_of(a)]))
 
 
@@ -93,7 +95,7 @@ def weight(lowering: Lowering, written: Expr, reason: NotSmall) -> Weight:
     """The weight that a written expression of scalars is."""
     program, function = lowering.program, limit_of(lowering, written, reason)
     insist_on_a_limit(lowering, function, reason)
-    return Weight(program, function, axes_of(program, function), matrices(lowering, function), str(reason))
+    return Weight(program, function, axes_of(lowering, function), matrices(lowering, function), str(reason))
 
 
 def limit_of(lowering: Lowering, written: Expr, reason: NotSmall) -> Expr:
