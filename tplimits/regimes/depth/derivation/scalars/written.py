@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from sympy import Add, Expr, Integer, Mul, Rational, S, Symbol, default_sort_key, expand_mul, sqrt
@@ -38,7 +39,17 @@ from tplimits.program.nodes.kinds import (
 )
 from tplimits.regimes.depth.algebra.activations import LINEAR
 from tplimits.regimes.depth.algebra.model import ONES, Layer
-from tplimits.regimes.depth.algebra.products import MOST, OPEN, Factor, Poly, ProductTerm, lowest, multiplied, renamed
+from tplimits.regimes.depth.algebra.products import (
+    MOST,
+    OPEN,
+    Factor,
+    Factors,
+    Poly,
+    ProductTerm,
+    lowest,
+    multiplied,
+    renamed,
+)
 from tplimits.regimes.depth.derivation.not_covered import NoFormulasError, no_central_limit, too_random
 
 if TYPE_CHECKING:
@@ -169,7 +180,7 @@ def average(lowering: Lowering, position: int) -> Average:
     alone = _factors(lowering, s, {}, itertools.count())[1]
     poly = lowering.average(alone or s.operand, s.over, env)
     opened = {i: OPEN - 1 - k for k, i in enumerate(axes)}
-    terms = [t._replace(factors=renamed(t.factors, opened)) for t in poly.terms if t.pert < MOST]
+    terms = [t._replace(factors=_at_state(lowering, renamed(t.factors, opened))) for t in poly.terms if t.pert < MOST]
     random = [t for t in terms if any(label[0] in "FZ" for label, _, _ in t.factors)]
     mean = [t for t in terms if t not in random]
     of_state = all(label == "V" and max(at) < 0 for t in mean for label, at, _ in t.factors)
@@ -179,6 +190,24 @@ def average(lowering: Lowering, position: int) -> Average:
         raise too_random(program[position].name)
     whole = not mean and alone is None
     return Average(mean, Poly(tuple(random), poly.cut), len(terms) == len(poly.terms), whole)
+
+
+def _at_state(lowering: Lowering, factors: Factors) -> Factors:
+    """Products with what is the state and smaller parts as products with the state: of averages the leading part counts.
+
+    W (x + U φ(x)/√n) is W x but for n^(−1/2).
+    """
+    model, found = lowering.model, []
+    for label, at, copy in factors:
+        layer = model.layers.get(label)
+        if layer is not None and layer.operand not in (None, ONES):
+            leading = [t for t in model.operands[layer.operand].terms if t.pert <= 0]
+            if leading == list(lowering.one(("X", (OPEN - 1, OPEN), 0)).terms):
+                layer = replace(layer, operand=None)
+                model.layers[layer.label] = layer
+                label = layer.label
+        found.append((label, at, copy))
+    return tuple(found)
 
 
 def of_matrix(lowering: Lowering, matrix: int, at: tuple[int, ...]) -> Factor:
