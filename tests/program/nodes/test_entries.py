@@ -4,6 +4,7 @@ import sympy
 from sympy import Integer, Symbol
 
 from tplimits.program.nodes import functions
+from tplimits.program.nodes.bound_axes import canonical_bound_axes
 from tplimits.program.nodes.entries import (
     NO_NEURON,
     OWN,
@@ -15,7 +16,6 @@ from tplimits.program.nodes.entries import (
     N,
     axis_symbol,
     bound_axis_symbol,
-    canonical_bound_axes,
     constant_symbol,
     entries,
     free_axes,

@@ -20,6 +20,7 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.program.network.growing import Growing
+from tplimits.program.nodes.bound_axes import canonical_bound_axes
 from tplimits.program.nodes.entries import (
     NO_NEURON,
     OWN,
@@ -30,7 +31,6 @@ from tplimits.program.nodes.entries import (
     GaussMean,
     Kron,
     axis_symbol,
-    canonical_bound_axes,
     entries,
     free_axes,
     reads_vectors,

@@ -11,15 +11,8 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.program.language.names import free_name
-from tplimits.program.nodes.entries import (
-    NO_NEURON,
-    OWN,
-    Entry,
-    axis_symbol,
-    bound_axis_symbol,
-    canonical_bound_axes,
-    size_symbol,
-)
+from tplimits.program.nodes.bound_axes import canonical_bound_axes
+from tplimits.program.nodes.entries import NO_NEURON, OWN, Entry, axis_symbol, bound_axis_symbol, size_symbol
 from tplimits.program.nodes.kinds import InitialScalar, Instruction, Nonlin, OuterNonlin, ScalarNonlin
 from tplimits.program.nodes.spec import verify
 

@@ -19,7 +19,8 @@ from sympy import Expr, Integer, Symbol
 
 from tplimits.program.language.names import free_name
 from tplimits.program.network.differentiate import without_continuous_jumps, without_continuous_jumps_of
-from tplimits.program.nodes.entries import OWN, AxisSum, Entry, GaussMean, axis_symbol, canonical_bound_axes, entries
+from tplimits.program.nodes.bound_axes import canonical_bound_axes
+from tplimits.program.nodes.entries import OWN, AxisSum, Entry, GaussMean, axis_symbol, entries
 from tplimits.program.nodes.hidden_jumps import ambiguous_delta, derivative, hidden_jumps, slope
 from tplimits.program.nodes.kinds import Avg, Initial, InitialVector, Instruction, MatMul, Nonlin, OuterNonlin
 from tplimits.program.nodes.laws import NORMAL, Law

@@ -304,26 +304,3 @@ def free_indices(expr: Expr) -> frozenset[Symbol]:
 def free_axes(expr: Expr) -> tuple[Symbol, ...]:
     """The same, sorted by name."""
     return tuple(sorted(free_indices(expr), key=lambda s: s.name))
-
-
-def canonical_bound_axes(expr: Expr) -> Expr:
-    """The expression with its bound indices named by nesting depth, so that equal sums are equal."""
-
-    def walk(node: Expr) -> tuple[Expr, int]:
-        if not node.args or not node.has(AxisSum):
-            return node, 0
-        # inside out: a bound index takes its number from the sums below it, whatever stands around
-        parts = [walk(a) for a in node.args]
-        depth = max(d for _, d in parts)
-        changed = any(a is not b for (a, _), b in zip(parts, node.args, strict=True))
-        rebuilt = node.func(*(a for a, _ in parts)) if changed else node
-        if isinstance(rebuilt, AxisSum):
-            depth += 1
-            bound = bound_axis_symbol(rebuilt.axis, depth)
-            if bound == rebuilt.bound:
-                return rebuilt, depth
-            summand = rebuilt.summand.xreplace({rebuilt.bound: bound})
-            return AxisSum(summand, bound, rebuilt.args[2]), depth
-        return rebuilt, depth
-
-    return walk(expr)[0]

@@ -13,19 +13,10 @@ from typing import TYPE_CHECKING
 
 from sympy import Expr, Integer, S, Symbol
 
+from tplimits.program.nodes.bound_axes import canonical_bound_axes
 from tplimits.program.nodes.display_names import display_names
 from tplimits.program.nodes.domains import singular_places, where_chosen
-from tplimits.program.nodes.entries import (
-    NO_NEURON,
-    OWN,
-    DataIndex,
-    Entry,
-    Lookup,
-    N,
-    canonical_bound_axes,
-    entries,
-    width_symbol,
-)
+from tplimits.program.nodes.entries import NO_NEURON, OWN, DataIndex, Entry, Lookup, N, entries, width_symbol
 from tplimits.program.nodes.hidden_domains import HiddenDomains
 from tplimits.program.nodes.identities import without_identities
 from tplimits.program.nodes.jump_signs import with_plain_signs, with_scaled_signs

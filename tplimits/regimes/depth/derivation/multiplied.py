@@ -19,15 +19,8 @@ import sympy
 from sympy import Expr, Integer, Rational, Symbol
 
 from tplimits.errors import NoLimitError
-from tplimits.program.nodes.entries import (
-    OWN,
-    ArrayEntry,
-    AxisSum,
-    Entry,
-    axis_symbol,
-    canonical_bound_axes,
-    free_indices,
-)
+from tplimits.program.nodes.bound_axes import canonical_bound_axes
+from tplimits.program.nodes.entries import OWN, ArrayEntry, AxisSum, Entry, axis_symbol, free_indices
 from tplimits.program.nodes.kinds import (
     Avg,
     Instruction,

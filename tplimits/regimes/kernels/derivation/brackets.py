@@ -11,7 +11,8 @@ from sympy import Expr, Integer, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.law.state import width_ratio
-from tplimits.program.nodes.entries import Kron, axis_symbol, canonical_bound_axes, free_indices, with_axes_named
+from tplimits.program.nodes.bound_axes import canonical_bound_axes
+from tplimits.program.nodes.entries import Kron, axis_symbol, free_indices, with_axes_named
 from tplimits.program.nodes.kinds import InitialMatrix
 from tplimits.program.parts import found
 from tplimits.regimes.kernels.derivation.expectations import Expectations

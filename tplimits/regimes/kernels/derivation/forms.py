@@ -12,7 +12,8 @@ from sympy import Expr, S, Symbol
 from tplimits.errors import NoLimitError
 from tplimits.program.network.preactivations import MOST
 from tplimits.program.nodes import functions
-from tplimits.program.nodes.entries import AxisSum, canonical_bound_axes
+from tplimits.program.nodes.bound_axes import canonical_bound_axes
+from tplimits.program.nodes.entries import AxisSum
 from tplimits.program.nodes.kinds import InitialVector
 from tplimits.regimes.kernels.derivation.leaves import Of, Slot
 from tplimits.regimes.kernels.derivation.terms import Term, is_random, products, summed, terms

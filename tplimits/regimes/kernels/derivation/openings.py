@@ -10,7 +10,8 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.errors import NoLimitError
-from tplimits.program.nodes.entries import AxisSum, Kron, Lookup, axis_symbol, canonical_bound_axes
+from tplimits.program.nodes.bound_axes import canonical_bound_axes
+from tplimits.program.nodes.entries import AxisSum, Kron, Lookup, axis_symbol
 from tplimits.program.parts import found
 from tplimits.regimes.kernels.derivation.leaves import Data, Of, TableEntry, on_second, second
 from tplimits.regimes.kernels.derivation.terms import Term, at, leaves, products, summed, terms

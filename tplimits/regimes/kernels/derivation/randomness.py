@@ -10,15 +10,8 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.law.hypotheses.tails import Growth, Tail
-from tplimits.program.nodes.entries import (
-    ArrayEntry,
-    AxisSum,
-    GaussMean,
-    Kron,
-    axis_symbol,
-    canonical_bound_axes,
-    free_indices,
-)
+from tplimits.program.nodes.bound_axes import canonical_bound_axes
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, GaussMean, Kron, axis_symbol, free_indices
 from tplimits.program.parts import rebuilt
 from tplimits.regimes.kernels.derivation.leaves import Data, DrawMean, Moment, Of, TableEntry
 from tplimits.regimes.kernels.derivation.nodes import overlap

@@ -19,17 +19,8 @@ from tplimits.law.rules.powers import KINKED, scaled_out, series_limit
 from tplimits.law.rules.removable import continued, smooth
 from tplimits.law.rules.small import refuse_unexpanded, smoothed_out
 from tplimits.law.state import in_widths_of_n, width_ratio
-from tplimits.program.nodes.entries import (
-    OWN,
-    DataIndex,
-    Entry,
-    N,
-    axis_symbol,
-    canonical_bound_axes,
-    constant_symbol,
-    entries,
-    width_symbol,
-)
+from tplimits.program.nodes.bound_axes import canonical_bound_axes
+from tplimits.program.nodes.entries import OWN, DataIndex, Entry, N, axis_symbol, constant_symbol, entries, width_symbol
 from tplimits.program.nodes.kinds import (
     Avg,
     InitialMatrix,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import sympy
 from sympy import Expr, S, Symbol
 
+from tplimits.program.nodes.bound_axes import with_bound_axes
 from tplimits.program.nodes.entries import AxisSum, Kron, axis_symbol, free_indices
 from tplimits.program.parts import found as parts
 from tplimits.program.parts import linked, remembered
@@ -56,13 +57,7 @@ def fresh_index(bound: Symbol) -> Symbol:
 
 def freshened(expr: Expr) -> Expr:
     """The same expression with new names for all bound indices, so that substitution captures nothing."""
-    if not expr.args or not expr.has(AxisSum):
-        return expr
-    rebuilt = expr.func(*map(freshened, expr.args))
-    if isinstance(rebuilt, AxisSum):
-        new = fresh_index(rebuilt.bound)
-        return AxisSum(rebuilt.summand.xreplace({rebuilt.bound: new}), new, rebuilt.args[2])
-    return rebuilt
+    return with_bound_axes(expr, fresh_index)
 
 
 def at(expr: Expr, places: Mapping[Expr, Expr]) -> Expr:

@@ -193,7 +193,7 @@ def average(lowering: Lowering, position: int) -> Average:
 
 
 def _at_state(lowering: Lowering, factors: Factors) -> Factors:
-    """Products with what is the state and smaller parts as products with the state: of averages the leading part counts.
+    """Products with the state and smaller parts as products with the state: of averages what leads counts.
 
     W (x + U φ(x)/√n) is W x but for n^(−1/2).
     """

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import sympy
 from sympy import Expr, S
 
-from tplimits.program.nodes.entries import Kron, axis_symbol, canonical_bound_axes, free_indices
+from tplimits.program.nodes.bound_axes import canonical_bound_axes
+from tplimits.program.nodes.entries import Kron, axis_symbol, free_indices
 from tplimits.program.parts import found, remembered
 from tplimits.regimes.kernels.derivation.leaves import (
     Data,
