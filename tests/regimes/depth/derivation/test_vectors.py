@@ -100,7 +100,7 @@ def test_biases_have_gradients():
     """∂L/∂b is c/√n times that of the next state, whatever the variance of b."""
     tangent = tp.derive(shifted, tp.Proportional(tangent=True))
     assert str(tangent.start("b")) == "c**2" and str(tangent.drift.V) == "4*c**2"
-    with pytest.raises(tp.NoLimitError, match="`z`, which starts at zero"):
+    with pytest.raises(tp.NoLimitError, match="`z`, a vector of one number"):
         tangent.start("z")
 
 

@@ -11,17 +11,33 @@ import tplimits as tp
 V = np.array([[1.0, 0.3], [0.3, 0.7]])
 
 
+@pytest.mark.parametrize("std", [0, 0.2])
 @pytest.mark.parametrize("bias", [-1.5, -2.3, -3.0])
-def test_few_neurons_above_their_bias(bias):
+def test_few_neurons_above_their_bias(bias, std):
     @tp.block
-    def vector(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix, b: tp.Vector = bias):
+    def vector(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix, b: tp.Vector = tp.init(mean=bias, std=std)):
         return x + U @ (30 * tp.relu(W @ x + b)) / tp.sqrt(tp.n)
 
     found = tp.derive(vector, tp.Proportional()).drift_at(V)
     density = lambda z, s2: np.exp(-z * z / 2 / s2) / np.sqrt(2 * np.pi * s2)  # noqa: E731
     for a in range(2):
-        wanted = 900 * quad(lambda z, a=a: (z + bias) ** 2 * density(z, V[a, a]), -bias, 12)[0]
+        wanted = 900 * quad(lambda z, a=a: (z + bias) ** 2 * density(z, V[a, a] + std**2), -bias, 12)[0]
         assert abs(found[a, a] - wanted) < 1e-6 * wanted
+
+
+@pytest.mark.parametrize("number", [0, -1.0, 2.0])
+@pytest.mark.parametrize("function", [tp.step, tp.sign, lambda z: tp.sqrt(abs(z))], ids=["step", "sign", "root"])
+def test_a_number_for_a_bias_is_that_number(number, function):
+    @tp.block
+    def named(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix, b: tp.Vector = number):
+        return x + U @ function(W @ x + b) / tp.sqrt(tp.n)
+
+    @tp.block
+    def written(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix):
+        return x + U @ function(W @ x + number) / tp.sqrt(tp.n)
+
+    one, other = (tp.derive(block, tp.Proportional()).drift_at(V) for block in (named, written))
+    np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
 def test_entries_that_are_picked_inside_of_a_function():

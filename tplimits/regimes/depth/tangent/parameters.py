@@ -125,7 +125,7 @@ def _unit(layer: OneLayer, matrix: int) -> Expr:
     if not isinstance(s, InitialVector):
         return sympy.S.One
     if s.law.std == 0:
-        raise NoLimitError(f"the gradient of `{s.name}`, which starts at zero, is not derived; let it be drawn.")
+        raise NoLimitError(f"the gradient of `{s.name}`, a vector of one number, is not derived; let it be drawn.")
     return s.law.std**-2
 
 
