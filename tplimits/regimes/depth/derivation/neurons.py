@@ -96,9 +96,10 @@ def _function(lowering: Lowering, expr: Expr) -> Expr | None:
         found = written(lowering, expr, {}, itertools.count())
         # powers of n in front are those of the product that it stands in
         front = found.as_independent(Entry, as_Add=False)[0].free_symbols
-        if front & sizes or not any(_mixes(lowering, h) for h in _heads(found)):
-            return None
         rest = found.atoms(Rest)
+        # W (x + r/√n) is one layer in the limit, and several at every width
+        if front & sizes or not (rest or any(_mixes(lowering, h) for h in _heads(found))):
+            return None
         if any(
             e.source == lowering.program.state and e.neuron == OWN
             for e in entries(found.xreplace(dict.fromkeys(rest, S.One)))
@@ -110,9 +111,11 @@ def _function(lowering: Lowering, expr: Expr) -> Expr | None:
             insist_on_a_limit(lowering, limit, refused)
         limit = limit_of(lowering, found, refused)
         scalars = {e for e in entries(found) if e.neuron == NO_NEURON and e.source != lowering.program.state}
-        settled = sorted(rest | scalars - set(entries(limit)), key=str)
+        left = set(entries(limit))
+        settled = sorted(rest | scalars - left, key=str)
         # in powers of what settles all digits are known: draws are for what has no series
-        if settled and not lowering.taken.as_weights:
+        has_series = not rest or limit.is_polynomial(*left)
+        if settled and has_series and not lowering.taken.as_weights:
             return None
         _insist_beside(lowering, found, settled, refused)
         return limit

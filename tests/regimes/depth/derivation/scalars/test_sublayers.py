@@ -49,6 +49,12 @@ def attends_twice(
     return y + attention(y, Q2, K2, W2)
 
 
+@tp.block
+def transforms_twice(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix, A: tp.Matrix, B: tp.Matrix):
+    y = x + perceptron(x, W, U)
+    return y + perceptron(y, A, B)
+
+
 def drift(block):
     return tp.derive(block, tp.Proportional()).drift_at(V)
 
@@ -59,8 +65,9 @@ def drift(block):
         (attends_then_transforms, (attends, transforms)),
         (transforms_then_attends, (attends, transforms)),
         (attends_twice, (attends, attends)),
+        (transforms_twice, (transforms, transforms)),
     ],
-    ids=["attention first", "perceptron first", "two attentions"],
+    ids=["attention first", "perceptron first", "two attentions", "two perceptrons"],
 )
 def test_drifts_add_up(block, parts):
     np.testing.assert_allclose(drift(block), sum(map(drift, parts)), rtol=2e-4)
