@@ -29,6 +29,8 @@ _POINTS, _NUMBERS, _MOST_POINTS = 512, 1 << 18, 1 << 13
 _ROUNDING = 1e-12
 #: dimensions of a Sobol sequence
 _MOST = 21201
+#: fewer draws at which a function is not 0 tell nothing of its mean
+_FEWEST = 8
 #: points of each slope
 _EACH = 8
 #: tail index of squares that draws do not settle: that of exp(2 x) for a standard normal x is 0.75
@@ -79,6 +81,16 @@ def insist_on_seen(values: Array) -> None:
             f"the mean square of a function of logits of order 1 rests on the few largest of {len(values)} draws (tail "
             f"index {worst:.2g}, at most {_HEAVIEST}), and draws cannot be led to where it is made: how the function "
             "grows is not known, or it grows in too many directions. Scale V or the logits down, or bound the function."
+        )
+
+
+def insist_on_met(values: Array) -> None:
+    """EvaluationError where a function of logits is 0 at nearly all draws, (points, …), and may be large elsewhere."""
+    met = int((values != 0).reshape(len(values), -1).any(axis=1).sum())
+    if met < _FEWEST:
+        raise EvaluationError(
+            f"a function of logits of order 1 is 0 at all but {met} of {len(values)} draws: what it is elsewhere is "
+            "not seen. Scale V or the logits up, or take a function that more of them meet."
         )
 
 

@@ -19,15 +19,17 @@ from sympy import Expr, Symbol
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
-from tplimits.program.nodes.entries import constant_symbol, size_symbol
+from tplimits.program.nodes.branches import SIDES
+from tplimits.program.nodes.entries import constant_symbol, entries, size_symbol
 from tplimits.program.nodes.evaluate import with_differences
+from tplimits.program.parts import found
 from tplimits.regimes.depth.algebra.arrays import at_indices
 from tplimits.regimes.depth.algebra.forms import Form
 from tplimits.regimes.depth.algebra.products import free_index
 from tplimits.regimes.depth.derivation.scalars.written import read_axes
 from tplimits.regimes.depth.numbers import covariance
 from tplimits.regimes.depth.numbers.directions import directions, is_flat
-from tplimits.regimes.depth.numbers.draws import draws, insist_on_seen
+from tplimits.regimes.depth.numbers.draws import draws, insist_on_met, insist_on_seen
 from tplimits.regimes.depth.numbers.fields import Field
 from tplimits.regimes.depth.numbers.paths import REPLICATES, Estimate, estimate
 from tplimits.regimes.depth.numbers.single import Single, mean, singles
@@ -185,7 +187,15 @@ class Drift:
             known[label] = array.transpose(0, *(1 + own.index(a) for a in axes))
             if scalars.steep is None and not is_flat(function, scalars.program.state):
                 insist_on_seen(known[label])
+            # a mask is 0 at some tokens, a gate that is hardly ever open at all of them
+            if not self.quick and numpy.diag(scalars.law).all() and self._is_gate(function):
+                insist_on_met(known[label])
         return covariance.means(scalars.form, V, self.values, known, counts)
+
+    def _is_gate(self, function: Expr) -> bool:
+        """Whether it has kinks or jumps, and no number in front makes it 0."""
+        front = function.as_independent(*entries(function), as_Add=False)[0]
+        return bool(found(function, *SIDES)) and front.xreplace(dict(self.values)) != 0
 
     def _size(self, program: Program, axis: str) -> int:
         size = program.size(axis)
