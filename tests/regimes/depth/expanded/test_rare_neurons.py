@@ -14,8 +14,10 @@ V = np.array([[1.0, 0.3], [0.3, 0.7]])
 @pytest.mark.parametrize("std", [0, 0.2])
 @pytest.mark.parametrize("bias", [-1.5, -2.3, -3.0])
 def test_few_neurons_above_their_bias(bias, std):
+    law = tp.init(mean=bias, std=std)
+
     @tp.block
-    def vector(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix, b: tp.Vector = tp.init(mean=bias, std=std)):
+    def vector(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix, b: tp.Vector = law):
         return x + U @ (30 * tp.relu(W @ x + b)) / tp.sqrt(tp.n)
 
     found = tp.derive(vector, tp.Proportional()).drift_at(V)
