@@ -220,3 +220,20 @@ def test_updates_that_are_pseudo_lipschitz_are_not(function):
 def test_norms_that_may_vanish_are_divided_by(optimizer, divides):
     """The usual clipping of gradients divides by a maximum with a positive threshold."""
     assert optimizer().may_vanish is divides
+
+
+@pytest.mark.parametrize(
+    ("update", "bounded", "keeps_signs"),
+    [
+        (lambda g: tp.sign(g) * tp.log(1 + tp.abs(g)), False, True),
+        (lambda g: g / (1 + g * g) ** sympy.Rational(7, 16), False, True),
+        (lambda g: g / tp.sqrt(1 + g * g), True, True),
+        (lambda g: tp.sin(g), True, False),
+        (lambda g: tp.relu(g), False, False),
+        (lambda g: tp.clip(g, -1e30, 1e30), True, True),
+    ],
+    ids=["logarithm", "small power", "sigmoid", "sine", "relu", "clipped"],
+)
+def test_what_grows_slowly_is_unbounded_and_what_is_tiny_has_a_sign(update, bounded, keeps_signs):
+    optimizer = tp.Entrywise(update)
+    assert (optimizer.is_bounded, optimizer.sign_preserving) == (bounded, keeps_signs)

@@ -10,6 +10,7 @@ Everything is a SymPy expression, so that one text serves formulas, compiled ker
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -236,8 +237,14 @@ class Optimizer:
     @cached_property
     def sign_preserving(self) -> bool:
         """Whether Q_0(g) has the sign of g, judged at gradients of all sizes and of both signs."""
-        positive, negative = self._first_at(1.0)
-        return bool((positive > 0).all() and (negative < 0).all())
+        signed = self._first_at(1.0) * numpy.array([[1.0], [-1.0]])
+        # log(1 + |g|) is 0 in doubles where g is 10⁻²⁵
+        lost = [
+            (sign, sympy.Rational(_SIZES[k]))
+            for i, sign in enumerate((1, -1))
+            for k in numpy.flatnonzero(signed[i] == 0)
+        ]
+        return bool((signed >= 0).all() and all(s * sympy.N(self.update([s * g]), 60) > 0 for s, g in lost))
 
     def _first_at(self, scale: float) -> NDArray[numpy.float64]:
         """Q_0 at gradients of all sizes times a number, with both signs: (2, sizes)."""
@@ -247,10 +254,10 @@ class Optimizer:
 
     @cached_property
     def is_bounded(self) -> bool:
-        """Whether Q_0 stays bounded as the gradient grows, judged between 10^20 and 10^40."""
+        """Whether Q_0 stays bounded as the gradient grows, judged between 10^20 and 10^160: a logarithm grows there."""
         first = self.update([G])
-        near, far = (abs(sympy.N(first.subs(G, sympy.Integer(10) ** k), 60)) for k in (20, 40))
-        return bool(far <= 1000 * near + 1)
+        sizes = [abs(sympy.N(first.subs(G, sympy.Integer(10) ** k), 200)) for k in (20, 40, 80, 160)]
+        return not all(far > near * sympy.Rational(101, 100) for near, far in itertools.pairwise(sizes))
 
     def stepper(self) -> Any:
         """The recursion on arrays: `.start(shape)` gives states, `.step(t, states, g)` new states and Q_t."""
