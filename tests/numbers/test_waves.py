@@ -58,6 +58,7 @@ def test_islands_between_the_nodes(x, y, radius):
     assert number.error > 0
 
 
+@pytest.mark.long
 def test_an_island_that_kernels_do_not_see_is_refused():
     @tp.network
     def net(ξ: tp.Input["d"], U: tp.Vector["d"], V: tp.Vector["d"], v: tp.Vector):
