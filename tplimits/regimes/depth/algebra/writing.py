@@ -180,17 +180,30 @@ def definitions(names: Letters) -> list[tuple[str, str]]:
             lines.append((left, shown[0] if definition.power == 2 else f"({shown[0]})^({definition.power / 2})"))
             continue
         variables = [names["u"], names["u"] + "′"][: len(definition.functions)]
-        product = " ".join(
-            f"({s})" if f.is_Add else s
+        shown_functions = (
+            sympy.sstr(f.xreplace({U: Symbol(v, real=True)}))
             for f, v in zip(definition.functions, variables, strict=True)
-            for s in [sympy.sstr(f.xreplace({U: Symbol(v, real=True)}))]
         )
+        product = " ".join(side_by_side(definition.functions, shown_functions))
         pairs = [
             f"{names['C']}({', '.join(dict.fromkeys((a, b)))})" for i, a in enumerate(variables) for b in variables[i:]
         ]
         laws = ", ".join(f"{p} = {c}" for p, c in zip(pairs, shown, strict=True))
         lines.append((left, f"E[{product}], {laws}"))
     return lines
+
+
+def side_by_side(functions: Sequence[Expr], shown: Iterable[str], bracket: str = "({})") -> list[str]:
+    """Functions as they are written in a product: (1 − u²) (−u′), where 1 − u² −u′ would be a sum.
+
+    >>> side_by_side([1 - U**2, -U], ["1 - u**2", "-u′"]), side_by_side([1 - U**2], ["1 - u**2"])
+    (['(1 - u**2)', '(-u′)'], ['1 - u**2'])
+    """
+    several = len(functions) > 1
+    return [
+        bracket.format(s) if several and (f.is_Add or s.startswith("-")) else s
+        for f, s in zip(functions, shown, strict=True)
+    ]
 
 
 def _renamed_form(terms: Iterable[tuple[Factors, Expr]], change: Mapping[int, int]) -> Form:
