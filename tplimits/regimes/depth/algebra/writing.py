@@ -223,9 +223,12 @@ def expression(
     arrays: Letters | None = None,
     tokens: Expr = M,
     known: Mapping[str, numpy.ndarray] | None = None,
-    local: int = 0,
+    at: Sequence[Symbol] = (),
+    used: frozenset[str] = frozenset(),
 ) -> Expr:
     """A form as a SymPy expression in V[α, β], sums over tokens from 1 to m, over other axes to the size of an array.
+
+    Inside of another term its tokens are `at`, and its sums have names that are not `used` around it.
 
     >>> expression(Form({(("V", (-4, 0), 0),): 1 / M}))
     Sum(V[α, ν], (ν, 1, m))/m
@@ -236,17 +239,17 @@ def expression(
     for factors, coefficient in form.terms.items():
         dummies = sorted({i for _, at, _ in factors for i in at if i >= 0})
         names = {i: Symbol(arrays[n], integer=True) for i, n in FREE.items()}
-        names |= {-4 - i: Symbol(f"local {i}", integer=True) for i in range(local)}
+        names |= {-4 - i: s for i, s in enumerate(at)}
         others = [i for i in dummies if i >= SPAN]
-        summed = itertools.islice(numbered(SUMMED), local, None)
-        names |= {
-            i: Symbol(arrays[n], integer=True) for n, i in zip(summed, (i for i in dummies if i < SPAN), strict=False)
-        }
-        names |= {i: Symbol(arrays[n], integer=True) for n, i in zip(numbered(OTHERS), others, strict=False)}
+        summed = itertools.islice(numbered(SUMMED), len(at), None)
+        for letters, own in ((summed, [i for i in dummies if i < SPAN]), (numbered(OTHERS), others)):
+            left = (name for name in map(arrays.__getitem__, letters) if name not in used)
+            names |= {i: Symbol(n, integer=True) for n, i in zip(left, own, strict=False)}
+        around = used.union(s.name for s in (*at, *(names[i] for i in dummies)))
         sizes = _sizes(factors, known or {})
         product, random = S.One, S.One
-        for label, at, _ in factors:
-            inside = [names[i] for i in at]
+        for label, places, _ in factors:
+            inside = [names[i] for i in places]
             if label[0] == "Y":
                 name = arrays.get(label) or arrays["φ"]
                 random *= IndexedBase(name, real=True)[tuple(inside)] if inside else Symbol(name, real=True)
@@ -263,7 +266,7 @@ def expression(
             elif label == "I":
                 product *= sympy.KroneckerDelta(*inside)
             elif definition_of(label) is not None:
-                product *= _mean(label, inside, arrays, tokens, known)
+                product *= _mean(label, inside, arrays, tokens, known, around)
             else:
                 product *= IndexedBase(arrays.get(label) or arrays["p"], real=True)[tuple(inside)]
         product = product if random == 1 else product * sympy.Function("E")(random)
@@ -274,15 +277,18 @@ def expression(
 
 
 def _mean(
-    label: str, inside: list[Symbol], arrays: Letters, tokens: Expr, known: Mapping[str, numpy.ndarray] | None
+    label: str,
+    inside: list[Symbol],
+    arrays: Letters,
+    tokens: Expr,
+    known: Mapping[str, numpy.ndarray] | None,
+    used: frozenset[str],
 ) -> Expr:
     """A Gaussian mean as a function of its covariances, a power of a variance as one."""
     definition = definition_of(label)
     assert definition is not None
-    locals_ = {LOCAL + i: -4 - i for i in range(definition.rank)}
-    names = {Symbol(f"local {i}", integer=True): s for i, s in enumerate(inside)}
-    found = [expression(_renamed_form(c, locals_), arrays, tokens, known, len(inside)) for c in definition.covariances]
-    at = [c.xreplace(names) for c in found]
+    change = {LOCAL + i: -4 - i for i in range(definition.rank)}
+    at = [expression(_renamed_form(c, change), arrays, tokens, known, inside, used) for c in definition.covariances]
     if isinstance(definition, Deviation):
         return at[0] ** (definition.power / 2)
     return sympy.Function(arrays.get(label) or arrays["κ"], real=True)(*at)

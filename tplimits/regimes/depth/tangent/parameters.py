@@ -87,9 +87,7 @@ def start(layer: OneLayer, matrix: int) -> Start:
     held = [(order, form) for order, form in sorted(orders.forms.items()) if form]
     # a part that cannot be averaged at the leading order, or before it, would be missing in the form
     if min(orders.opaque.values(), default=MOST + 1) <= (held[0][0] if held else MOST):
-        raise NoLimitError(
-            f"the gradient of `{name}`: its size in one layer holds {NO_CLOSED_FORM}."
-        )
+        raise NoLimitError(f"the gradient of `{name}`: its size in one layer holds {NO_CLOSED_FORM}.")
     if not held:
         raise NoLimitError(
             f"the gradient of `{name}` is smaller than those of order 1/n, of which the law is derived: the next state "

@@ -185,9 +185,7 @@ def insist_on_small(lowering: Lowering, expr: Expr, small: Poly, env: Mapping[Ex
             "divide an average of keys times queries by τ0·sqrt(n/k)."
         )
     if any(order < 1 for order in mean.opaque.values()) or any(order < 2 for order in covariance.opaque.values()):
-        lowering.fail(
-            f"the size of {what} is not known: it holds {NO_CLOSED_FORM}."
-        )
+        lowering.fail(f"the size of {what} is not known: it holds {NO_CLOSED_FORM}.")
 
 
 def size(order: int) -> str:
