@@ -75,6 +75,13 @@ def test_a_law_that_is_off_by_n_to_the_minus_one_half():
     agrees(tp.derive(off_by_a_root, DEPTH).drift_at(V, a=a, c=c), drift, wrong)
 
 
+def pairs(covariance):
+    """E f(u) f(u′) as a function of f, by quadrature."""
+    root = np.linalg.cholesky(np.array(covariance) + 1e-14 * np.eye(2))
+    first, second = root[0, 0] * GRID[:, None], root[1, 0] * GRID[:, None] + root[1, 1] * GRID
+    return lambda f: (np.outer(WEIGHTS, WEIGHTS) * f(first) * f(second)).sum()
+
+
 @tp.block
 def gate(x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix):
     Y = tp.sqrt(tp.n) * tp.avg((WQ @ x) * (WK @ x).rename(token="key"))
@@ -83,13 +90,10 @@ def gate(x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix):
 
 def test_a_mean_without_tokens_counts_those_it_is_summed_over():
     """E σ(Y) is 1/2 at each of m keys."""
-    weights, noise = np.outer(WEIGHTS, WEIGHTS), np.zeros((2, 2))
+    noise = np.zeros((2, 2))
     for i, j, a, b in np.ndindex(2, 2, 2, 2):
-        root = np.linalg.cholesky(
-            [[V[i, i] * V[a, a] + 1e-14, V[i, j] * V[a, b]], [V[i, j] * V[a, b], V[j, j] * V[b, b]]]
-        )
-        second = root[1, 0] * GRID[:, None] + root[1, 1] * GRID
-        noise[i, j] += (weights * np.tanh(root[0, 0] * GRID[:, None]) * np.tanh(second)).sum()
+        cross = V[i, j] * V[a, b]
+        noise[i, j] += pairs([[V[i, i] * V[a, a], cross], [cross, V[j, j] * V[b, b]]])(np.tanh)
     agrees(tp.derive(gate, DEPTH).drift_at(V), V * (2 * 2 / 2 + noise), V * (2 / 2 + noise))
 
 
@@ -178,6 +182,34 @@ def test_weights_of_order_one_beside_a_mean_of_an_activation():
     wanted = np.einsum("xy,akxy,blxy,kl->ab", weights, A, A, mixed)
     assert (np.abs(found - wanted) < 5 * error + 1e-9).all() and (error < 1e-3).all()
     assert not np.allclose(np.einsum("xy,akxy,blxy,kl->ab", weights, A, A, V), wanted, rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("inside", "kernel"),
+    [
+        (tp.abs, lambda S: 2 * rectified(S) + 2 * rectified(S * [[1, -1], [-1, 1]])),
+        (tp.gelu, lambda S: pairs(S)(lambda h: h * special.ndtr(h))),
+    ],
+    ids=["modulus", "gelu"],
+)
+def test_logits_of_order_one_that_read_an_activation(inside, kernel):
+    """Their covariance is E f(h_α) f(h_β) V_νκ, with a kernel or a mean in it."""
+
+    @tp.block
+    def block(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix, WV: tp.Matrix):
+        S = tp.sqrt(tp.n) * tp.avg(inside(W @ x) * (U @ x).rename(token="key"))
+        return x + tp.sum(tp.tanh(S) * (WV @ x).rename(token="key"), over="key") / tp.sqrt(tp.n)
+
+    K = np.array([[kernel(np.array([[V[i, i], V[i, j]], [V[i, j], V[j, j]]])) for j in (0, 1)] for i in (0, 1)])
+
+    def drift(K):
+        found = np.zeros((2, 2))
+        for i, j, a, b in np.ndindex(2, 2, 2, 2):
+            cross = K[i, j] * V[a, b]
+            found[i, j] += V[a, b] * pairs([[K[i, i] * V[a, a], cross], [cross, K[j, j] * V[b, b]]])(np.tanh)
+        return found
+
+    agrees(tp.derive(block, DEPTH).drift_at(V), drift(K), drift(V))
 
 
 BIAS = np.array([[0.2, 1.0], [-0.4, 0.3]])
