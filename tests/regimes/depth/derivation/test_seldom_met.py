@@ -333,3 +333,16 @@ def test_a_pole_at_an_entry_of_an_array():
 
     with pytest.raises(tp.NoLimitError, match=r"`log\(y.*\)` is not finite at y = .*, where the argument settles"):
         tp.derive(divided, DEPTH)
+
+
+def test_dependent_kinks_of_skewed_arguments():
+    """E n |y| z |z| is of order n^(−1/2) by the third cumulant of y, which z = y + y′ shares: no third average."""
+
+    @tp.block
+    def skewed(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix):
+        y = tp.avg((W @ x) ** 2) - tp.avg(x * x)
+        z = y + tp.avg((U @ x) ** 2) - tp.avg(x * x)
+        return x * (1 + tp.n * tp.abs(y) * tp.abs(z) * z)
+
+    with pytest.raises(tp.NoLimitError, match="or a skewness of the arguments"):
+        tp.derive(skewed, DEPTH)
