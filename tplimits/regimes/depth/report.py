@@ -246,9 +246,9 @@ def _mean(label: str, arrays: Letters) -> Formula:
         power = sympy.latex(definition.power / 2)
         return Formula(left, "=", (laws[0] if power == "1" else rf"\left({laws[0]}\right)^{{{power}}}",))
     names = [arrays.latex("u"), arrays.latex("u'")][: len(definition.functions)]
-    inner = r"\,".join(
-        FormulaPrinter({"symbol_names": {U: v}}).doprint(f) for f, v in zip(definition.functions, names, strict=True)
-    )
+    functions = definition.functions
+    shown = (FormulaPrinter({"symbol_names": {U: v}}).doprint(f) for f, v in zip(functions, names, strict=True))
+    inner = r"\,".join(writing.side_by_side(functions, shown, r"\left({}\right)"))
     pairs = [(a, b) for i, a in enumerate(names) for b in names[i:]]
     given = r",\ ".join(rf"\operatorname{{E}}\,{a} {b} = {c}" for (a, b), c in zip(pairs, laws, strict=True))
     return Formula(left, "=", (rf"\operatorname{{E}}\left[{inner}\right],\quad {given}",))

@@ -65,9 +65,6 @@ def _simple(expanded: Expr) -> Expr:
     """An expanded coefficient in a form in which zero is seen to be zero."""
     if expanded.has(sympy.sin, sympy.cos):  # cos² + sin² = 1: residual branches on a circle
         expanded = sympy.expand(sympy.trigsimp(expanded))
-    # an exact fraction that came through arithmetic of doubles
-    if expanded.is_Float:
-        return sympy.nsimplify(expanded)
     if not expanded.has(sympy.Pow) or (expanded.is_number and not expanded.is_Add):
         return expanded
     # a rational function has a normal form, in which zero is 0

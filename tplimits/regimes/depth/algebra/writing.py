@@ -180,17 +180,30 @@ def definitions(names: Letters) -> list[tuple[str, str]]:
             lines.append((left, shown[0] if definition.power == 2 else f"({shown[0]})^({definition.power / 2})"))
             continue
         variables = [names["u"], names["u"] + "′"][: len(definition.functions)]
-        product = " ".join(
-            f"({s})" if f.is_Add else s
+        shown_functions = (
+            sympy.sstr(f.xreplace({U: Symbol(v, real=True)}))
             for f, v in zip(definition.functions, variables, strict=True)
-            for s in [sympy.sstr(f.xreplace({U: Symbol(v, real=True)}))]
         )
+        product = " ".join(side_by_side(definition.functions, shown_functions))
         pairs = [
             f"{names['C']}({', '.join(dict.fromkeys((a, b)))})" for i, a in enumerate(variables) for b in variables[i:]
         ]
         laws = ", ".join(f"{p} = {c}" for p, c in zip(pairs, shown, strict=True))
         lines.append((left, f"E[{product}], {laws}"))
     return lines
+
+
+def side_by_side(functions: Sequence[Expr], shown: Iterable[str], bracket: str = "({})") -> list[str]:
+    """Functions as they are written in a product: (1 − u²) (−u′), where 1 − u² −u′ would be a sum.
+
+    >>> side_by_side([1 - U**2, -U], ["1 - u**2", "-u′"]), side_by_side([1 - U**2], ["1 - u**2"])
+    (['(1 - u**2)', '(-u′)'], ['1 - u**2'])
+    """
+    several = len(functions) > 1
+    return [
+        bracket.format(s) if several and (f.is_Add or s.startswith("-")) else s
+        for f, s in zip(functions, shown, strict=True)
+    ]
 
 
 def _renamed_form(terms: Iterable[tuple[Factors, Expr]], change: Mapping[int, int]) -> Form:
@@ -210,9 +223,12 @@ def expression(
     arrays: Letters | None = None,
     tokens: Expr = M,
     known: Mapping[str, numpy.ndarray] | None = None,
-    local: int = 0,
+    at: Sequence[Symbol] = (),
+    used: frozenset[str] = frozenset(),
 ) -> Expr:
     """A form as a SymPy expression in V[α, β], sums over tokens from 1 to m, over other axes to the size of an array.
+
+    Inside of another term its tokens are `at`, and its sums have names that are not `used` around it.
 
     >>> expression(Form({(("V", (-4, 0), 0),): 1 / M}))
     Sum(V[α, ν], (ν, 1, m))/m
@@ -223,17 +239,17 @@ def expression(
     for factors, coefficient in form.terms.items():
         dummies = sorted({i for _, at, _ in factors for i in at if i >= 0})
         names = {i: Symbol(arrays[n], integer=True) for i, n in FREE.items()}
-        names |= {-4 - i: Symbol(f"local {i}", integer=True) for i in range(local)}
+        names |= {-4 - i: s for i, s in enumerate(at)}
         others = [i for i in dummies if i >= SPAN]
-        summed = itertools.islice(numbered(SUMMED), local, None)
-        names |= {
-            i: Symbol(arrays[n], integer=True) for n, i in zip(summed, (i for i in dummies if i < SPAN), strict=False)
-        }
-        names |= {i: Symbol(arrays[n], integer=True) for n, i in zip(numbered(OTHERS), others, strict=False)}
+        summed = itertools.islice(numbered(SUMMED), len(at), None)
+        for letters, own in ((summed, [i for i in dummies if i < SPAN]), (numbered(OTHERS), others)):
+            left = (name for name in map(arrays.__getitem__, letters) if name not in used)
+            names |= {i: Symbol(n, integer=True) for n, i in zip(left, own, strict=False)}
+        around = used.union(s.name for s in (*at, *(names[i] for i in dummies)))
         sizes = _sizes(factors, known or {})
         product, random = S.One, S.One
-        for label, at, _ in factors:
-            inside = [names[i] for i in at]
+        for label, places, _ in factors:
+            inside = [names[i] for i in places]
             if label[0] == "Y":
                 name = arrays.get(label) or arrays["φ"]
                 random *= IndexedBase(name, real=True)[tuple(inside)] if inside else Symbol(name, real=True)
@@ -250,7 +266,7 @@ def expression(
             elif label == "I":
                 product *= sympy.KroneckerDelta(*inside)
             elif definition_of(label) is not None:
-                product *= _mean(label, inside, arrays, tokens, known)
+                product *= _mean(label, inside, arrays, tokens, known, around)
             else:
                 product *= IndexedBase(arrays.get(label) or arrays["p"], real=True)[tuple(inside)]
         product = product if random == 1 else product * sympy.Function("E")(random)
@@ -261,15 +277,18 @@ def expression(
 
 
 def _mean(
-    label: str, inside: list[Symbol], arrays: Letters, tokens: Expr, known: Mapping[str, numpy.ndarray] | None
+    label: str,
+    inside: list[Symbol],
+    arrays: Letters,
+    tokens: Expr,
+    known: Mapping[str, numpy.ndarray] | None,
+    used: frozenset[str],
 ) -> Expr:
     """A Gaussian mean as a function of its covariances, a power of a variance as one."""
     definition = definition_of(label)
     assert definition is not None
-    locals_ = {LOCAL + i: -4 - i for i in range(definition.rank)}
-    names = {Symbol(f"local {i}", integer=True): s for i, s in enumerate(inside)}
-    found = [expression(_renamed_form(c, locals_), arrays, tokens, known, len(inside)) for c in definition.covariances]
-    at = [c.xreplace(names) for c in found]
+    change = {LOCAL + i: -4 - i for i in range(definition.rank)}
+    at = [expression(_renamed_form(c, change), arrays, tokens, known, inside, used) for c in definition.covariances]
     if isinstance(definition, Deviation):
         return at[0] ** (definition.power / 2)
     return sympy.Function(arrays.get(label) or arrays["κ"], real=True)(*at)

@@ -10,6 +10,7 @@ from tplimits.errors import NoLimitError
 from tplimits.regimes.depth.algebra.forms import Form, Orders, by_order, collected
 from tplimits.regimes.depth.algebra.products import OPEN, Factors, Poly, ProductTerm, next_number, placed, product
 from tplimits.regimes.depth.derivation.contraction import Contraction
+from tplimits.regimes.depth.derivation.not_covered import NO_CLOSED_FORM
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.algebra.arrays import Arrays
@@ -78,9 +79,11 @@ class Cumulants:
     def _orders(self, found: Any, exact: Model, ring: Ring) -> Orders:
         orders = by_order(found, exact, ring, self.arrays)
         if orders.opaque:
+            if not any(label[0] == "Q" for factors in orders.opaque for label, _, _ in factors):
+                raise NoLimitError(f"not covered: the law of a scalar with a kink holds {NO_CLOSED_FORM}.")
             raise NoLimitError(
-                "not closed: the law of a scalar with a kink holds sums over the neurons of the state, or moments of "
-                "an activation, that are no functions of V; put a matrix between, as in tp.avg(W @ x)."
+                "not closed: the law of a scalar with a kink holds sums over the neurons of the state that are no "
+                "functions of V; put a matrix between, as in tp.avg(W @ x)."
             )
         insist_on_plain(orders[0])
         return Orders({o: _without_double(f) for o, f in orders.forms.items()}, {})

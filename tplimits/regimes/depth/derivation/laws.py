@@ -243,7 +243,8 @@ class Laws(Cumulants):
         if any(y.derivatives or y.function.has(DiracDelta) for y in map(label_of, kinks)):
             raise EntangledError(
                 "not covered: two dependent functions of scalars with a kink or jump at the value of their arguments, "
-                "and a third average that depends on both; give the scalars matrices of their own.",
+                "and a third average that depends on both, or a skewness of the arguments; give the scalars matrices "
+                "of their own.",
                 self.matrices(kinks),
             )
 

@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.lowering import Lowering
 
 
+#: why products of a contraction have no value where no sums over neurons of the state are in the way
+NO_CLOSED_FORM = (
+    "moments of an activation that have no closed form here: at three tokens and more those of polynomials alone have "
+    "one. Take a polynomial, or products at two tokens"
+)
+
+
 class NoFormulasError(NoLimitError):
     """The index algebra has no place for a block, whose limit may have numbers by the expansion of one layer."""
 

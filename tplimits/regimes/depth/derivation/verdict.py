@@ -19,6 +19,7 @@ from tplimits.errors import NoLimitError
 from tplimits.regimes.depth.algebra.means import definition_of
 from tplimits.regimes.depth.algebra.vanishing import negligible, vanishes
 from tplimits.regimes.depth.algebra.writing import defined
+from tplimits.regimes.depth.derivation.not_covered import NO_CLOSED_FORM
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.algebra.forms import Form, Orders
@@ -122,8 +123,7 @@ def _advice(form: Form) -> str:
 def _opaque(name: str, what: str, factors: tuple) -> DepthVerdict:
     closed = not any(label[0] == "Q" for label, _, _ in factors)
     why = (
-        "holds moments of an activation that have no closed form here; shape the activation, or take a polynomial or "
-        "piecewise linear one"
+        f"holds {NO_CLOSED_FORM}"
         if closed
         else "is no function of V: it holds other sums over the neurons of the state, so that V is not Markov"
     )

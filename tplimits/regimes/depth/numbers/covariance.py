@@ -158,7 +158,7 @@ def _with_sizes(
     """A form with some indices left as dimensions, of size 1 where nothing depends on them, and its largest term."""
     m, free = V.shape[-1], len(indices)
     total = size = numpy.zeros((*V.shape[:-2], *(1,) * free))
-    known = {"V": V, **_kernels(V), **arrays, **more}
+    known = {"V": V, **kernels(V), **arrays, **more}
     for factors, number in zip(form.terms, numbers(form, values), strict=True):
         for label, held, _ in factors:
             if label[0] in ARRAYS:
@@ -224,7 +224,7 @@ def means(
     """A form with random factors "Y|…" at one V, averaged over their draws (points, …), which may count differently."""
     m = V.shape[-1]
     total = numpy.zeros((m, m))
-    fixed = {"V": V, **_kernels(V), **known}
+    fixed = {"V": V, **kernels(V), **known}
     for factors, number in zip(form.terms, numbers(form, values), strict=True):
         for label, _, _ in factors:
             if label not in fixed:
@@ -246,7 +246,7 @@ def polar(V: Array) -> tuple[Array, Array, Array, Array]:
     return scale, rho, sine, numpy.arctan2(sine, rho)
 
 
-def _kernels(V: Array) -> dict[str, Array]:
+def kernels(V: Array) -> dict[str, Array]:
     """N and √V_aa."""
     root = numpy.sqrt(numpy.diagonal(V, axis1=-2, axis2=-1))
     kernel = folded.of(*polar(V))

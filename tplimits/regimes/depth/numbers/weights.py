@@ -225,13 +225,13 @@ class Drift:
 
     def _covariance(self, form: Form, V: Array, shape: tuple[int, ...]) -> Array:
         total, free = numpy.zeros(shape), tuple(map(free_index, range(len(shape))))
-        known = {"V": V, **self.limit.arrays}
+        known = {"V": V, **covariance.kernels(V), **self.limit.arrays}
         for factors, number in zip(form.terms, covariance.numbers(form, self.values), strict=True):
             # what is 1 where two indices are the same has the size of these: tokens, heads
             sized = [(f"I{shape[free.index(at[0])]}" if n == "I" else n, at, copy) for n, at, copy in factors]
             known |= {n: numpy.eye(int(n[1:])) for n, _, _ in sized if n[0] == "I"}
-            if any(n not in known for n, _, _ in sized):
-                raise EvaluationError("the law of the scalars of order 1 has a kernel that is not evaluated here.")
+            for label in {n for n, _, _ in sized} - known.keys():
+                known[label] = covariance.gaussian_mean(label, V, self.values, self.limit.arrays)
             total += at_indices(tuple(sized), known.__getitem__, free, number)
         return total
 

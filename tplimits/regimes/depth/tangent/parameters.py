@@ -40,6 +40,7 @@ from tplimits.regimes.depth.algebra.products import (
     times,
 )
 from tplimits.regimes.depth.derivation.contraction import Contraction
+from tplimits.regimes.depth.derivation.not_covered import NO_CLOSED_FORM
 from tplimits.regimes.depth.tangent.moving import together, together_terms
 
 if TYPE_CHECKING:
@@ -69,11 +70,6 @@ class Start:
     members: tuple[Expr, ...] = ()
     refusal: str = ""
 
-    @property
-    def random(self) -> bool:
-        """Whether it fluctuates at leading order."""
-        return self.quadratic is not None or bool(self.refusal)
-
     def scaled(self, before: Expr, after: Expr) -> Start:
         """The start in a stack whose other blocks multiply V by `before` and `after`."""
         given = (self.form, self.quadratic, self.linear)
@@ -91,10 +87,7 @@ def start(layer: OneLayer, matrix: int) -> Start:
     held = [(order, form) for order, form in sorted(orders.forms.items()) if form]
     # a part that cannot be averaged at the leading order, or before it, would be missing in the form
     if min(orders.opaque.values(), default=MOST + 1) <= (held[0][0] if held else MOST):
-        raise NoLimitError(
-            f"the gradient of `{name}`: its size in one layer holds moments of an activation's slope that have no "
-            "closed form here; take a smooth activation, or a shaped one."
-        )
+        raise NoLimitError(f"the gradient of `{name}`: its size in one layer holds {NO_CLOSED_FORM}.")
     if not held:
         raise NoLimitError(
             f"the gradient of `{name}` is smaller than those of order 1/n, of which the law is derived: the next state "

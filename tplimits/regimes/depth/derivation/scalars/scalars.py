@@ -34,6 +34,7 @@ from tplimits.regimes.depth.algebra.settling import added
 from tplimits.regimes.depth.algebra.tables import without_background
 from tplimits.regimes.depth.algebra.vanishing import vanishes
 from tplimits.regimes.depth.algebra.writing import defined
+from tplimits.regimes.depth.derivation.not_covered import NO_CLOSED_FORM
 from tplimits.regimes.depth.derivation.scalars.leading import SEVERAL
 from tplimits.regimes.depth.derivation.scalars.limits import NotSmall
 from tplimits.regimes.depth.derivation.scalars.sides import at_array, at_number
@@ -184,10 +185,7 @@ def insist_on_small(lowering: Lowering, expr: Expr, small: Poly, env: Mapping[Ex
             "divide an average of keys times queries by τ0·sqrt(n/k)."
         )
     if any(order < 1 for order in mean.opaque.values()) or any(order < 2 for order in covariance.opaque.values()):
-        lowering.fail(
-            f"the size of {what} is not known: it holds moments of an activation that have no closed form here. Shape "
-            "the activation, or take a polynomial or piecewise linear one."
-        )
+        lowering.fail(f"the size of {what} is not known: it holds {NO_CLOSED_FORM}.")
 
 
 def size(order: int) -> str:
@@ -260,6 +258,10 @@ def _keep_domain(lowering: Lowering, function: Expr, number: Expr) -> None:
         lowering.model.domains[str(node.xreplace({_ARGUMENT: number}))] = end.xreplace({_ARGUMENT: number})
 
 
+def _told(function: Expr) -> Expr:
+    return function.xreplace({_ARGUMENT: Symbol("y", real=True)})
+
+
 def _at(lowering: Lowering, function: Expr, fixed: Poly, env: Mapping[Expr, int], written: Expr) -> Poly:
     """A function, or a derivative of what is `written`, at the fixed part of its argument."""
     number = fixed_number(lowering, fixed)
@@ -271,7 +273,7 @@ def _at(lowering: Lowering, function: Expr, fixed: Poly, env: Mapping[Expr, int]
         except NoLimitError as error:
             lowering.fail(str(error))
         if value.has(sympy.zoo, sympy.nan, sympy.oo):
-            lowering.fail(f"a division by zero or a singular value: {function.func.__name__} at {number}.")
+            lowering.fail(f"a division by zero or a singular value: `{_told(function)}` at y = {number}.")
         return lowering.number(value)
     if function.free_symbols - {_ARGUMENT}:
         lowering.fail(SYMBOLIC)
@@ -280,9 +282,9 @@ def _at(lowering: Lowering, function: Expr, fixed: Poly, env: Mapping[Expr, int]
         values = at_array(function, _ARGUMENT, table, name)
     except NoLimitError as error:
         lowering.fail(str(error))
-    if not numpy.isfinite(values).all():
+    if (singular := ~numpy.isfinite(values)).any():
         lowering.fail(
-            f"{function.func.__name__} of a constant array has entries that are not finite; a token may see no key at "
-            "all: let it see itself."
+            f"`{_told(function)}` is not finite at y = {table[singular][0]:.6g}, where the argument settles by a "
+            "constant array. Where y is the sum of a row of a mask, let every token see a key."
         )
     return array_at(lowering, values, at)
