@@ -170,6 +170,30 @@ def test_they_are_printed():
     assert r"\frac{1}{n}\left(\frac{53}{8}\right)" in found._repr_latex_()
 
 
+@tp.program
+def shifted(W: tp.Matrix, x: tp.Vector, one: tp.Vector = 1):
+    return tp.avg(tp.relu(W @ (x + one)))
+
+
+@tp.program
+def scaled(W: tp.Matrix, x: tp.Vector, c: tp.Scalar):
+    return tp.avg(c * tp.relu(W @ x)) ** 2
+
+
+@pytest.mark.parametrize(
+    ("program", "given", "expected"),
+    [
+        # relu has mean (r/2π)^(½) at squared length r: 2 + √(6/n) g of x + 1, 1 + √(2/n) g of x
+        (shifted, {}, (1 / sqrt(pi), -3 / (16 * sqrt(pi)), 1 - 5 / (8 * pi))),
+        (scaled, {"c": 2}, (2 / pi, 2 - 2 / pi, (16 * pi - 8) / pi**2)),
+    ],
+)
+def test_vectors_of_ones_and_scalars_that_are_given(program, given, expected):
+    found = tp.derive(program, tp.FiniteWidth()).exact(**given)
+    parts = (found.limit("return"), found.bias("return"), found.covariance("return"))
+    assert [sympy.simplify(a - b) for a, b in zip(parts, expected, strict=True)] == [0, 0, 0]
+
+
 @pytest.mark.parametrize(
     "text",
     [
