@@ -114,6 +114,6 @@ def _term(state: Recursion, operator: TangentOperator, use: Use, pairs: list[tup
     for axis in use.axes:
         value = axis_sum(value, axis_symbol(axis), Symbol(axis))
     over = program[pairs[0][1].source].width or "n"
-    readout = program[operator.whole.returns[0]].width or "n"
+    readout = operator.whole.output_width
     # a sum over neurons of this width, in a readout that divides by its own
     return value * width_ratio(over) / width_ratio(readout)
