@@ -44,10 +44,10 @@ def test_sizes_are_five_times_the_coefficient_and_its_noise():
     assert (claim.label, claim.value, claim.error, claim.statistic, claim.degrees) == ("b(K)", -0.5, 0.01, "mean", 7)
     assert claim.size == 5.0 * (0.5 + 0.5)
     assert bias_claim("K", 0.0, 0.0, 0.0).size is None and bias_claim("K", 0.0, 0.0, 0.0).degrees == math.inf
-    pair = covariance_claim(("K", "L"), 0.3, 0.02, 2.0, 5)
+    pair = covariance_claim(("√n·K", "√n·L"), 0.3, 0.02, 2.0, 5)
     assert (pair.label, pair.value, pair.error, pair.statistic, pair.degrees) == ("√n·K", 0.3, 0.02, "covariance", 5)
     assert pair.size == 10.0 and pair.other == "√n·L"
-    alone = covariance_claim(("K",), 0.3, 0.0, 0.0)
+    alone = covariance_claim(("√n·K",), 0.3, 0.0, 0.0)
     assert alone.other is None and alone.size is None
 
 

@@ -165,8 +165,7 @@ def _executed(path: Path) -> Mapping[str, Any]:
         sys.path.insert(0, folder)
     label = f"_target_{path.stem}"
     spec = importlib.util.spec_from_file_location(label, path)
-    if spec is None or spec.loader is None:
-        raise ProgramError(f"{path}: the file cannot be read as Python.")
+    assert spec is not None and spec.loader is not None  # of what is called .py
     module = importlib.util.module_from_spec(spec)
     sys.modules[label] = module  # dataclasses and pickles of the file look themselves up
     try:

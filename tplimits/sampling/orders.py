@@ -178,10 +178,11 @@ def bias_claim(label: str, value: float, error: float, variance: float, degrees:
     return Claim(bias_name(label), value, error, size=size or None, degrees=degrees)
 
 
-def covariance_claim(
-    labels: Sequence[str], value: float, error: float, size: float, degrees: float = math.inf
-) -> Claim:
-    """The claim that √n θ has the variance `value`, or √n θ and √n θ′ that covariance; `size` is √(C(θ) C(θ′))."""
-    one, *other = (root_name(label) for label in labels)
+def covariance_claim(draws: Sequence[str], value: float, error: float, size: float, degrees: float = math.inf) -> Claim:
+    """The claim that draws, as of √n θ, have the variance `value`, or two of them that covariance.
+
+    `size` is √(C(θ) C(θ′)).
+    """
+    one, *other = draws
     pair = other[0] if other else None
     return Claim(one, value, error, "covariance", pair, _SIZE * size or None, degrees)

@@ -170,6 +170,30 @@ def test_they_are_printed():
     assert r"\frac{1}{n}\left(\frac{53}{8}\right)" in found._repr_latex_()
 
 
+@tp.program
+def shifted(W: tp.Matrix, x: tp.Vector, one: tp.Vector = 1):
+    return tp.avg(tp.relu(W @ (x + one)))
+
+
+@tp.program
+def scaled(W: tp.Matrix, x: tp.Vector, c: tp.Scalar):
+    return tp.avg(c * tp.relu(W @ x)) ** 2
+
+
+@pytest.mark.parametrize(
+    ("program", "given", "expected"),
+    [
+        # relu has mean (r/2π)^(½) at squared length r: 2 + √(6/n) g of x + 1, 1 + √(2/n) g of x
+        (shifted, {}, (1 / sqrt(pi), -3 / (16 * sqrt(pi)), 1 - 5 / (8 * pi))),
+        (scaled, {"c": 2}, (2 / pi, 2 - 2 / pi, (16 * pi - 8) / pi**2)),
+    ],
+)
+def test_vectors_of_ones_and_scalars_that_are_given(program, given, expected):
+    found = tp.derive(program, tp.FiniteWidth()).exact(**given)
+    parts = (found.limit("return"), found.bias("return"), found.covariance("return"))
+    assert [sympy.simplify(a - b) for a, b in zip(parts, expected, strict=True)] == [0, 0, 0]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -197,3 +221,32 @@ def test_a_fluctuation_that_is_divided_by_the_root_again():
     found, exact = limit.evaluate()["return"], limit.exact("return")
     assert [found.limit.value, found.bias.value, found.variance.value] == pytest.approx([2, 0.5, 3], rel=1e-10)
     assert [exact.limit("return"), exact.bias("return"), exact.covariance("return")] == [2, Rational(1, 2), 3]
+
+
+def test_powers_of_the_root_of_the_width_and_what_stays_random_are_told():
+    """E √n (m + m²) = 1/√n for a mean m of normal entries; the length of W x gives relu L = (2π)^(−½), b = −L/4."""
+
+    @tp.program
+    def roots(W: tp.Matrix, x: tp.Vector):
+        m = tp.avg(x)
+        return tp.sqrt(tp.n) * (m + m**2), tp.avg((1 + 3 / tp.sqrt(tp.n)) * tp.relu(W @ x))
+
+    limit = tp.derive(roots, tp.FiniteWidth())
+    exact, one = limit.exact(), 1 / sqrt(2 * pi)
+    assert [exact.root("return[0]"), exact.bias("return[0]"), exact.covariance("return[0]")] == [1, 0, 1]
+    assert sympy.simplify(exact.root("return[1]") - 3 * one) == sympy.simplify(exact.bias("return[1]") + one / 4) == 0
+    for name in ("return[0]", "return[1]"):
+        of = limit.evaluate()[name]
+        assert limit.bias(name) == of.bias
+        assert limit.limit(name) == of.limit
+        assert float(exact.root(name)) == pytest.approx(float(of.root))
+    first, second, _ = str(exact).splitlines()
+    assert first == "return[0]  random in the limit, variance 1  and 1/√n"
+    assert second.endswith("  and 3*sqrt(2)/(2*sqrt(pi))/√n")
+    told = exact._repr_latex_()
+    assert r"\text{return[0]} &\to N\left(0, 1\right)" in told
+    assert r"\frac{1}{\sqrt n}\left(\frac{3 \sqrt{2}}{2 \sqrt{\pi}}\right)" in told
+    # (1 + 3/√n)(L + b/n) goes on with n^(−3/2), what has no root with n^(−2)
+    assert (told.count("O(n^{-3/2})"), told.count("O(n^{-2})")) == (2, 2)
+    printed = limit.latex()
+    assert (printed.count("O(n^{-3/2})"), printed.count("O(n^{-2})")) == (2, 2)

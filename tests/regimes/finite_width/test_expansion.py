@@ -114,6 +114,27 @@ def test_fluctuations_have_a_variance():
     assert "random in the limit, variance 4" in repr(found)
 
 
+def test_what_stays_random_is_judged_by_its_own_variance():
+    """√n ⟨x y⟩ has variance 1 at every width, and the claim on it is called so; n is no factor of it."""
+
+    @tp.program
+    def net(x: tp.Vector, y: tp.Vector):
+        return tp.sqrt(tp.n) * tp.avg(x * y)
+
+    found = tp.derive(net, tp.FiniteWidth())
+    settings = {"widths": (8, 16, 32), "draws": 2000}
+    (row,) = tp.check(found, **settings).rows
+    assert (row.claim.name, row.claim.value, row.accepted) == ("Var(return)", pytest.approx(1), True)
+    assert not tp.check(found, claims={"C(return)": 1.5}, **settings).accepted
+    with pytest.raises(tp.CheckError, match="there is no claim"):
+        tp.check(found, claims={"b(return)": 0.0}, **settings)
+    with pytest.raises(tp.CheckError, match="no claim to judge"):
+        tp.check(found, claims={}, **settings)
+    assert found.report().answer == "At width n return has variance 1 in the limit."
+    assert found.shown(found.evaluate()).rows[0][1] == "variance 1"
+    assert found.latex().count(r"\text{return} &\to N(0, 1)") == 1
+
+
 def test_powers_of_the_width():
     """(1 + c/√n) x has mean square 1 + 2c/√n + c²/n."""
 

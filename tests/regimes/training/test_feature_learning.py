@@ -452,3 +452,34 @@ def test_reading_a_program_says_how_far_it_is():
     report = Report()
     _derived(chain, 10**6, report)
     assert report.planned == len(chain) and set(report.steps) <= {0, 1} and sum(report.steps) == len(chain) - 1
+
+
+def test_members_of_a_family_are_matrices_of_their_own():
+    """Chosen by numbers they are two matrices, draw by draw; read together and looked up, four of three."""
+
+    @tp.network
+    def family(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix["n", "n", "a", "b"], v: tp.Vector):
+        h = tp.sum(U * ξ, over="d")
+        for a, b in ((0, 1), (1, 0), (0, 1)):
+            h = W.sel(a=a, b=b) @ tp.tanh(h)
+        return v * tp.tanh(h)
+
+    def alone(first, second, third):
+        @tp.network
+        def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, V: tp.Matrix, v: tp.Vector):
+            h, of = tp.sum(U * ξ, over="d"), (W, V)
+            for number in (first, second, third):
+                h = of[number] @ tp.tanh(h)
+            return v * tp.tanh(h)
+
+        return net
+
+    task = {"error": tp.squared_error([0.7, -0.4]), "lr": 0.3, "steps": 2, "particles": 512, "replicates": 2}
+
+    def run(net):
+        limit = tp.derive(net, tp.MaximalUpdate(tp.Adam(eps=0.2)))
+        return limit.evaluate([[0.5, -0.8], [0.3, 0.9]], **task).f
+
+    found = run(family.bind(a=2, b=2))
+    np.testing.assert_allclose(found, run(alone(0, 1, 0)), atol=1e-12)
+    assert np.abs(found[-1] - run(alone(0, 1, 1))[-1]).max() > 1e-3

@@ -253,6 +253,31 @@ def test_sign_descent_by_its_kernel_and_on_particles():
     assert full.stderr[1].min() > 0  # two inputs at once: particles
 
 
+@pytest.mark.parametrize("steep", [1.0, 3.0])
+def test_signs_of_slopes_with_a_common_factor(steep):
+    """φ = tanh³ has φ′ = 3 tanh² − 3 tanh⁴ ≥ 0: K(b, a) = E|v| E φ′(x_a) sign(ξ_b)·ξ_a + E sign(x_b) φ(x_a)."""
+
+    @tp.network
+    def cubed(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        return v * tp.tanh(steep * tp.sum(U * ξ, over="d")) ** 3
+
+    def mean(function):
+        return scipy.integrate.quad(lambda z: function(z) * np.exp(-z * z / 2) / np.sqrt(2 * np.pi), -12, 12)[0]
+
+    def expected(b, a):
+        size, off = np.linalg.norm(X[a]), np.linalg.norm(X[b]) * np.linalg.norm(X[a])
+        ρ = X[a] @ X[b] / off
+        slope = mean(lambda z: 3 * steep * np.tanh(steep * size * z) ** 2 / np.cosh(steep * size * z) ** 2)
+        side = mean(lambda z: np.tanh(steep * size * z) ** 3 * scipy.special.erf(ρ * z / np.sqrt(2 - 2 * ρ**2)))
+        return np.sqrt(2 / np.pi) * slope * np.sign(X[b]) @ X[a] + side
+
+    found = tp.derive(cubed, tp.NeuralTangent(tp.SGD())).sign_kernel(X)
+    pairs = [(b, a) for b in range(3) for a in range(3) if a != b]
+    assert [found[p] for p in pairs] == pytest.approx([expected(*p) for p in pairs], abs=1e-8)
+    # trained and evaluated inputs exchanged
+    assert max(abs(found.T[p] - expected(*p)) for p in pairs) > 0.1
+
+
 def test_no_kernel_of_signs_for_tied_matrices():
     with pytest.raises(tp.NoLimitError, match="`W` of `transposed` is used more than once"):
         tp.derive(transposed, tp.NeuralTangent(tp.SGD())).sign_kernel(X)

@@ -157,12 +157,12 @@ class Lowering(Statements, Walker[None]):
         axes = tuple(dict.fromkeys(a for p in self.program.returns for a in self._ordered(self.program[p])))
         # inputs last, as everywhere: they are what loops step along by vectors
         axes = (*(a for a in axes if a != self.sample), self.sample)  # also where nothing depends on the inputs
-        self.extent_of = {axis_symbol(a): self.program.root_axis(a) for a in axes} | {OWN: readout.width or "n"}
+        self.extent_of = {axis_symbol(a): self.program.root_axis(a) for a in axes} | {OWN: self.program.output_width}
         indices = tuple(map(axis_symbol, axes))
         self.arrays["f"] = Array("f", tuple(self.extent_of[i] for i in indices), OUTPUT)
         at = self.program.returns
         read = self.entry(Entry(sympy.Integer(at[0]), OWN, *map(axis_symbol, readout.axes)))
-        self.state("f", indices, read, (OWN,), width_symbol(readout.width or "n") ** -a_out)
+        self.state("f", indices, read, (OWN,), width_symbol(self.program.output_width) ** -a_out)
         for position, s in zip(at[1:], shift, strict=True):
             own = Entry(sympy.Integer(position), NO_NEURON, *map(axis_symbol, s.axes))
             self.state("f", indices, self.entry(own), add=True)
@@ -174,7 +174,7 @@ class Lowering(Statements, Walker[None]):
         assert isinstance(s, Initial)
         extents = self._extents(s)
         target = self.declare("g", extents, GRADIENT, name)
-        n0 = width_symbol(self.program[self.program.returns[0]].width or "n")
+        n0 = width_symbol(self.program.output_width)
         # gradients of vectors and matrices were written n₀ times as large
         scale = sympy.S.One if isinstance(s, InitialScalar) else 1 / n0
         plain = len(uses) == 1 and all(

@@ -141,7 +141,7 @@ class Walk:
         self.kept: tuple[str, ...] = ()
         self.uses: dict[int, list[Use]] = {}
         self._needed = _differentiated(self.program, train)
-        self._readout = self.program[self.program.returns[0]].width or "n"
+        self._readout = self.program.output_width
         self._terms: dict[int, dict[Place, Expr]] = {}
 
     def from_ones(self, position: int) -> Walk:

@@ -107,7 +107,7 @@ class TotalProgram:
     @cached_property
     def readout_width(self) -> str:
         """The width that the output is summed over."""
-        return self.network[self.network.returns[0]].width or "n"
+        return self.network.output_width
 
 
 def differentiable(program: Program) -> Program:

@@ -227,6 +227,11 @@ class Program:
         """What is returned, and all that it rests on."""
         return self.behind(self.returns)
 
+    @property
+    def output_width(self) -> str:
+        """The width of what is returned first, over which a network sums its output; "n" where that is a scalar."""
+        return self[self.returns[0]].width or "n"
+
     def behind(self, positions: Iterable[int]) -> frozenset[int]:
         """Some instructions, and all that they rest on."""
         ends = frozenset(positions)

@@ -45,6 +45,11 @@ if TYPE_CHECKING:
 _FIXED = 1e-12
 
 
+def spread_names(table: Table) -> tuple[str, ...]:
+    """What draws of √n θ are called: what stays random is √n · … itself."""
+    return tuple(x if r else root_name(x) for x, r in zip(table.labels, table.value.random, strict=True))
+
+
 @dataclass(frozen=True)
 class Scaled(Derived):
     """Draws of n (θ − L) and of √n θ."""
@@ -54,8 +59,7 @@ class Scaled(Derived):
     @property
     def labels(self) -> tuple[str, ...]:
         """b(θ) and √n θ for every scalar."""
-        names = self.inner.inner.labels
-        return (*map(bias_name, names), *map(root_name, names))
+        return (*map(bias_name, self.inner.inner.labels), *spread_names(self.inner.table))
 
     def run(self, n: int, index: int, draws: int) -> Draws:
         """Batch number `index` at width n."""
@@ -129,7 +133,8 @@ class _Claims:
         if what == "b":
             return bias_claim(labels[0], stated, error, self._variance(places[0]), degrees)
         size = math.sqrt(self._variance(places[0]) * self._variance(places[-1]))
-        return covariance_claim(labels, stated, error, size, degrees)
+        drawn = spread_names(table)
+        return covariance_claim([drawn[i] for i in places], stated, error, size, degrees)
 
     def _variance(self, i: int) -> float:
         return max(float(self.table.value.covariance[i, i]), 0.0)

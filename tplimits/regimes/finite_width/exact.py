@@ -18,6 +18,8 @@ from tplimits.numbers.expansion.reading import Reading, Use
 from tplimits.program.nodes.entries import NO_NEURON, Entry, entries, width_symbol
 from tplimits.program.parts import found
 from tplimits.regimes.finite_width.closed import ClosedAverages, Jet, NoClosedForm, decimal
+from tplimits.regimes.finite_width.report import as_text, remainder
+from tplimits.regimes.finite_width.results import Expansion, expansions
 from tplimits.regimes.finite_width.shorter import tidy
 
 if TYPE_CHECKING:
@@ -35,7 +37,9 @@ _AGREE = 1e-6
 
 @dataclass(frozen=True)
 class ExactExpansion:
-    """E θ = L + b/n + O(1/n²) and Cov(θ, θ′) = C/n + O(1/n²) with L, b and C as SymPy expressions.
+    """E θ = L + r/√n + b/n + … and Cov(θ, θ′) = C/n + … with L, r, b and C as SymPy expressions.
+
+    What is `random` in the limit is √n·θ, and its C that of θ.
 
     >>> import tplimits as tp
     >>> @tp.program
@@ -47,6 +51,8 @@ class ExactExpansion:
 
     limits: Mapping[str, Expr]
     biases: Mapping[str, Expr]
+    roots: Mapping[str, Expr]
+    random: frozenset[str]
     #: C, or why a mean of two functions has no closed form
     _covariances: Mapping[tuple[str, str], Expr | NoClosedForm] = field(repr=False)
 
@@ -57,6 +63,10 @@ class ExactExpansion:
     def bias(self, name: str) -> Expr:
         """b of a scalar."""
         return self.biases[self._known(name)]
+
+    def root(self, name: str) -> Expr:
+        """The coefficient of n^(−1/2) in the mean of a scalar."""
+        return self.roots[self._known(name)]
 
     def covariance(self, a: str, b: str | None = None) -> Expr:
         """C of two scalars, or of one with itself; EvaluationError where that alone has no closed form."""
@@ -76,27 +86,34 @@ class ExactExpansion:
 
     def __str__(self) -> str:
         wide = max(map(len, self.limits))
-        return "\n".join(
-            f"{name:<{wide}}  L = {value}  b = {self.biases[name]}  C = {self._shown(name, str)}"
-            for name, value in self.limits.items()
-        )
+        return "\n".join(f"{name:<{wide}}  {self._in_words(name)}" for name in self.limits)
+
+    def _in_words(self, name: str) -> str:
+        told = f"L = {self.limits[name]}  b = {self.biases[name]}  C = {self._shown(name, str)}"
+        if name in self.random:
+            told = f"random in the limit, variance {self._shown(name, str)}"
+        return told if self.roots[name] == 0 else f"{told}  and {self.roots[name]}/√n"
 
     def _repr_latex_(self) -> str:
-        rows = (
-            rf"\mathrm{{E}}\,{_set(name)} &= {sympy.latex(value)} + \frac{{1}}{{n}}\left("
-            rf"{sympy.latex(self.biases[name])}\right) + O(n^{{-2}}), & \mathrm{{Var}}\,{_set(name)} &= \frac{{1}}{{n}}"
-            rf"\left({self._shown(name, sympy.latex)}\right) + O(n^{{-2}})"
-            for name, value in self.limits.items()
-        )
+        rows = []
+        for name, value in self.limits.items():
+            left, variance, rest = as_text(name), self._shown(name, sympy.latex), remainder(self.roots[name] != 0)
+            if name in self.random:
+                rows.append(rf"{left} &\to N\left(0, {variance}\right)")
+                continue
+            root = (
+                rf" + \frac{{1}}{{\sqrt n}}\left({sympy.latex(self.roots[name])}\right)"
+                if self.roots[name] != 0
+                else ""
+            )
+            bias = rf"\frac{{1}}{{n}}\left({sympy.latex(self.biases[name])}\right)"
+            mean = rf"\mathrm{{E}}\,{left} &= {sympy.latex(value)}{root} + {bias} + {rest}"
+            rows.append(rf"{mean}, & \mathrm{{Var}}\,{left} &= \frac{{1}}{{n}}\left({variance}\right) + {rest}")
         return "$$\\begin{aligned}" + r" \\ ".join(rows) + "\\end{aligned}$$"
 
     def _shown(self, name: str, shown: Callable[[Expr], str]) -> str:
         variance = self._covariances[name, name]
         return "?" if isinstance(variance, NoClosedForm) else shown(variance)
-
-
-def _set(name: str) -> str:
-    return rf"\mathrm{{{name.replace('_', chr(92) + '_')}}}"
 
 
 class _Exactly(Reading[Jet]):
@@ -173,12 +190,18 @@ def exactly(table: Table, observables: Sequence[Observable]) -> ExactExpansion:
     """
     run = _Exactly(table)
     run.run(table.program.behind(key[0] for o in observables for key in keys(o)))
-    jets = {o.label: run.observed(o) for o in observables}
-    do = run.averages
+    do, jets = run.averages, {o.label: run.observed(o) for o in observables}
+    random = frozenset(o.label for o in observables if table.value.random[table.labels.index(o.label)])
     covariances = {(a, b): _covariance(do, u, w) for a, u in jets.items() for b, w in jets.items()}
-    limits, biases = ({n: tidy(getattr(x, part)) for n, x in jets.items()} for part in ("value", "shift"))
-    exact = ExactExpansion(limits, biases, covariances)
-    _compare(exact, table)
+    limits = {name: tidy(x.value) for name, x in jets.items()}
+    # of √n·θ, what is b/n of θ
+    roots = {
+        name: tidy(x.shift if name in random else sympy.Add(*(d * do.root(i) for i, d in x.slopes.items())))
+        for name, x in jets.items()
+    }
+    biases = {name: S.Zero if name in random else tidy(x.shift) for name, x in jets.items()}
+    exact = ExactExpansion(limits, biases, roots, random, covariances)
+    _compare(exact, expansions(table))
     return exact
 
 
@@ -191,18 +214,18 @@ def _covariance(do: ClosedAverages, u: Jet, w: Jet) -> Expr | NoClosedForm:
         return open_
 
 
-def _compare(exact: ExactExpansion, table: Table) -> None:
+def _compare(exact: ExactExpansion, numbers: Mapping[str, Expansion]) -> None:
     """Two ways to the same numbers: EvaluationError where they part."""
     for name in exact.limits:
-        i = table.labels.index(name)
-        stated: list[tuple[str, Expr, tuple[int, ...]]] = [
-            ("limit", exact.limit(name), (i,)),
-            ("bias", exact.bias(name), (i,)),
+        of = numbers[name]
+        stated = [
+            ("limit", exact.limit(name), of.limit),
+            ("bias", exact.bias(name), of.bias),
+            ("coefficient of 1/√n", exact.root(name), of.root),
         ]
         if exact.closes(name):
-            stated.append(("covariance", exact.covariance(name), (i, i)))
-        for what, value, place in stated:
-            number = table.number(what, *place)
+            stated.append(("covariance", exact.covariance(name), of.fluctuation))
+        for what, value, number in stated:
             if abs(float(value) - float(number)) > 6 * number.error + _AGREE * max(1.0, abs(float(number))):
                 raise EvaluationError(
                     f"the closed form of the {what} of `{name}`, {value}, is not the number {number}: neither can be "

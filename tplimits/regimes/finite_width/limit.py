@@ -16,7 +16,6 @@ from tplimits.law.rules.powers import without_removable_poles
 from tplimits.numbers import intervals
 from tplimits.numbers.expansion import tables
 from tplimits.numbers.expansion.kinks import NoDefinitePlace
-from tplimits.numbers.number import Number
 from tplimits.program.nodes.given import named_once, positive_number, seed_number, whole_from, word_of
 from tplimits.regimes.finite_width import picture, report
 from tplimits.regimes.finite_width.claims import expansion_verdict
@@ -25,6 +24,7 @@ from tplimits.regimes.finite_width.results import (
     Enough,
     Expansion,
     Share,
+    expansions,
     order_of_moments,
     width_above,
     worse_than_none,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from tplimits.law.kets import Step
     from tplimits.law.state import Derivation
     from tplimits.numbers.expansion.tables import Table
+    from tplimits.numbers.number import Number
     from tplimits.program.nodes.program import Program
     from tplimits.report.latex_formulas import Formula
     from tplimits.sampling.verdict import Verdict
@@ -106,13 +107,11 @@ class FiniteWidthLimit(Told):
 
     def limit(self, name: str, **given: Any) -> Number:
         """L of a scalar, or of a bracket as "⟨return|return⟩"; constants by name, `ratios` of widths."""
-        found = self.table(**given)
-        return found.number("limit", self._place(name))
+        return self.evaluate(**given)[self.labels[self._place(name)]].limit
 
     def bias(self, name: str, **given: Any) -> Number:
         """b of a scalar."""
-        found = self.table(**given)
-        return found.number("bias", self._place(name))
+        return self.evaluate(**given)[self.labels[self._place(name)]].bias
 
     def covariance(self, a: str, b: str | None = None, **given: Any) -> Number:
         """C of two scalars, or of one with itself: n times their covariance; of two fluctuations √n·Avg, their own."""
@@ -200,18 +199,7 @@ class FiniteWidthLimit(Told):
         neurons are taken; standard errors), "auto": a grid where there is room and a place for kinks.  Raises
         EvaluationError for missing constants, NoLimitError where a hypothesis fails.
         """
-        found = self.table(method, particles, replicates, seed, ratios=ratios, constants=constants, **named)
-        numbers = {}
-        for i, label in enumerate(found.labels):
-            variance = found.number("covariance", i, i)
-            limit = found.number("limit", i)
-            if found.value.random[i]:
-                limit = Number(0.0, limit.error, found.method, float(variance), variance.error, found.degrees)
-                root, none = found.number("bias", i), Number(0.0, 0.0, found.method)
-                numbers[label] = Expansion(limit, none, none, root)
-            else:
-                numbers[label] = Expansion(limit, found.number("bias", i), variance, found.number("root", i))
-        return numbers
+        return expansions(self.table(method, particles, replicates, seed, ratios=ratios, constants=constants, **named))
 
     def table(
         self,

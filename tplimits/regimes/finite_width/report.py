@@ -31,6 +31,8 @@ _MOST_PARTS = 6
 _DIGITS = 8
 #: an error above this share of a number is shown beside it
 _DOUBTFUL = 1e-4
+#: a coefficient below this is rounding
+_NOTHING = 1e-9
 
 
 def answer(limit: FiniteWidthLimit) -> str:
@@ -51,7 +53,7 @@ def sentence(e: Expansion) -> str:
     """L + b/n."""
     parts = [_shown(e.limit)]
     for number, power in ((e.root, "/√n"), (e.bias, "/n")):
-        if abs(float(number)) > 10 * number.error and abs(float(number)) > 1e-9:
+        if abs(float(number)) > 10 * number.error and abs(float(number)) > _NOTHING:
             parts.append(f"{'-' if float(number) < 0 else '+'} {_size(number)}{power}")
     return " ".join(parts)
 
@@ -93,7 +95,7 @@ def text(limit: FiniteWidthLimit) -> str:
         row = f"  {name:<{wide}}  L = {_shown(e.limit):<12}  b = {_shown(e.bias):<13} C = {_shown(e.variance)}"
         if e.limit.variance:
             row = f"  {name:<{wide}}  random in the limit, variance {_shown(e.limit.variance)}"
-        if abs(float(e.root)) > 1e-9:
+        if abs(float(e.root)) > _NOTHING:
             row += f"  and {_shown(e.root)}/√n"
         lines.append(row.rstrip())
     for name, e in found.items():
@@ -177,20 +179,18 @@ def formulas(limit: FiniteWidthLimit) -> list[Formula]:
         return [Formula(r"\operatorname{E}\theta_n", "=", (r"L + b/n + O(n^{-2})",))]
     found = []
     for name, e in known.items():
-        left = r"\text{" + _escaped(name) + "}"
+        left = as_text(name)
         if e.limit.variance:
             found.append(Formula(left, r"\to", (rf"N(0, {_shown(e.limit.variance)})",)))
             continue
-        mean = [_latex(_shown(e.limit))]
+        mean, rest = [_latex(_shown(e.limit))], f"+ {remainder(abs(float(e.root)) > _NOTHING)}"
         for number, power in ((e.root, r"\sqrt n"), (e.bias, "n")):
-            if float(number):
+            if abs(float(number)) > _NOTHING:
                 sign = "-" if float(number) < 0 else "+"
                 mean.append(rf"{sign} \frac{{{_latex(_size(number))}}}{{{power}}}")
-        found.append(Formula(rf"\operatorname{{E}}{left}", "=", (*mean, r"+ O(n^{-2})")))
+        found.append(Formula(rf"\operatorname{{E}}{left}", "=", (*mean, rest)))
         found.append(
-            Formula(
-                rf"\operatorname{{Var}}{left}", "=", (rf"\frac{{{_latex(_shown(e.variance))}}}{{n}} + O(n^{{-2}})",)
-            )
+            Formula(rf"\operatorname{{Var}}{left}", "=", (rf"\frac{{{_latex(_shown(e.variance))}}}{{n}} {rest}",))
         )
     return found
 
@@ -200,8 +200,13 @@ def _latex(shown: str) -> str:
     return shown.replace("±", r"\pm")
 
 
-def _escaped(name: str) -> str:
-    """A name for \\text."""
+def remainder(has_root: bool) -> str:
+    """What is left out behind 1/n: odd powers of √n come together."""
+    return "O(n^{-3/2})" if has_root else "O(n^{-2})"
+
+
+def as_text(name: str) -> str:
+    """A name in a formula."""
     marks = {"⟨": r"$\langle$", "⟩": r"$\rangle$", "|": r"$|$", "_": r"\_", "#": r"\#", "{": r"\{", "}": r"\}"}
     marks |= {"%": r"\%", "&": r"\&", "$": r"\$", "~": r"\~{}", "^": r"\^{}", "\\": r"\textbackslash{}"}
-    return "".join(marks.get(c, c) for c in name)
+    return r"\text{" + "".join(marks.get(c, c) for c in name) + "}"

@@ -15,6 +15,7 @@ from tplimits.program.nodes.kinds import Avg
 
 if TYPE_CHECKING:
     from tplimits.law.state import Derivation
+    from tplimits.numbers.expansion.tables import Table
 
 #: the root of a width that no network has
 _WIDEST = 1e15
@@ -40,12 +41,36 @@ class Expansion:
         return Number(value, error, self.bias.method, spread, self.variance.error / n, self.bias.degrees)
 
     @property
+    def fluctuation(self) -> Number:
+        """C: that of θ where θ is fixed in the limit, of θ itself where √n·θ stays random."""
+        return (
+            Number(self.limit.variance, self.limit.variance_error, self.limit.method)
+            if self.limit.variance
+            else self.variance
+        )
+
+    @property
     def never_near(self) -> str:
         """Why no width brings one network within a share of the limit; empty where one does."""
         if self.limit.variance > 0:
             return f"stays random: one network is some {self.limit.variance**0.5:.3g} off its mean at every width"
         vanishes = abs(float(self.limit)) <= self.limit.error
         return "tends to 0, which nothing is near to by a share of it" if vanishes else ""
+
+
+def expansions(found: Table) -> dict[str, Expansion]:
+    """The expansion of every scalar, from one table."""
+    numbers = {}
+    for i, label in enumerate(found.labels):
+        variance = found.number("covariance", i, i)
+        limit = found.number("limit", i)
+        if found.value.random[i]:
+            limit = Number(0.0, limit.error, found.method, float(variance), variance.error, found.degrees)
+            root, none = found.number("bias", i), Number(0.0, 0.0, found.method)
+            numbers[label] = Expansion(limit, none, none, root)
+        else:
+            numbers[label] = Expansion(limit, found.number("bias", i), variance, found.number("root", i))
+    return numbers
 
 
 @dataclass(frozen=True)

@@ -231,7 +231,7 @@ class Asked:
 
     def readout_width(self, n: int) -> int:
         """n₀."""
-        return self.widths_at(n)[self.net[self.net.returns[0]].width or "n"]
+        return self.widths_at(n)[self.net.output_width]
 
     def speed(self, name: str, n: int) -> float:
         """p of a step W ← W − η p ∂L/∂W of plain gradient descent at width n; norms that divide are left out."""

@@ -8,8 +8,8 @@ import sympy
 
 import tplimits as tp
 from tplimits.program.nodes.entries import NO_NEURON, Entry
-from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS
-from tplimits.program.nodes.functions import maximum, minimum, relu, step
+from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, evaluate
+from tplimits.program.nodes.functions import maximum, minimum, relu, step, where
 from tplimits.regimes.classification.derivation.counting import Counting
 from tplimits.regimes.classification.derivation.factors import as_power, multiplied_by_powers
 from tplimits.regimes.classification.derivation.sizes import (
@@ -223,3 +223,25 @@ def test_powers_that_make_what_is_left_of_order_one_break_nothing(named):
 
     one, more = (tp.classify(network(power), tp.NTP, tp.SGD()) for power in (1, sympy.Rational(3, 2)))
     assert one.breaks == () and "what v reads starts like n^(1/2) instead of n^(0)" in more.breaks
+
+
+@pytest.mark.parametrize("power", [-HALF, HALF])
+@pytest.mark.parametrize(
+    ("body", "small", "large"),
+    [
+        (sympy.log(1 + x**2), -1, 0),
+        (sympy.log(2 + x**2), 0, 0),
+        (where(x, x, x / 10), -HALF, HALF),
+        (where(x - 1, x, x**2), -1, 1),
+        (where(x, 2, x), 0, HALF),
+    ],
+)
+def test_functions_of_what_is_small_and_of_what_is_large(body, power, small, large):
+    """By what they are at n^(±½) times normal numbers: a logarithm grows slower than any power."""
+    expected = small if power < 0 else large
+    found = size_of(body, lambda entry: Size(power), frozenset({N}))
+    assert found.start == expected
+    drawn = np.random.default_rng(3).standard_normal(4001)
+    values = [evaluate(body, {x: drawn * n ** float(power)}) + 0 * drawn for n in (1e8, 1e12)]
+    sizes = [np.sqrt(np.mean(v**2)) for v in values]
+    assert np.log(sizes[1] / sizes[0]) / np.log(1e4) == pytest.approx(float(expected), abs=0.06)

@@ -112,6 +112,37 @@ def test_the_program_is_a_network_in_training(network, optimizer, own, decay, mo
     np.testing.assert_allclose([arrays[f"f_{t}"] for t in range(3)], oracle, atol=1e-13)
 
 
+@tp.network
+def there_and_back(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix["k", "n"], v: tp.Vector):
+    return v * (W.T @ tp.tanh(W @ tp.sum(U * ξ, over="d")))
+
+
+def back_and_forth(arrays, ratio, lr, steps):
+    """The outputs of `there_and_back` in μP by SGD: W moves by the same whichever way it is read."""
+    U, W, v = arrays["U"].T, arrays["W"], arrays["v"]
+    found = []
+    for _ in range(steps + 1):
+        x = X @ U.T
+        z = np.tanh(x @ W.T)
+        found.append((z @ W * v).mean(axis=1))
+        χ = ((found[-1] - Y) / len(Y))[:, None]
+        dh = (1 - z**2) * (χ * v @ W.T)
+        dW, dv, dx = z.T @ (χ * v) + dh.T @ x, (χ * (z @ W)).sum(axis=0), dh @ W
+        U, W, v = U - lr * dx.T @ X, W - lr * ratio * dW / len(v), v - lr * dv
+    return np.array(found)
+
+
+def test_a_matrix_between_two_widths_moves_alike_both_ways():
+    program = tp.derive(there_and_back, tp.MaximalUpdate(tp.SGD())).unrolled(
+        X, error=tp.squared_error(Y), lr=0.3, steps=2
+    )
+    arrays = program.run(n=24, seed=2, ratios={"k": 2})
+    found = [arrays[f"return_{t}"].mean(axis=-1) for t in range(3)]
+    np.testing.assert_allclose(found, back_and_forth(arrays, 1, 0.3, 2), atol=1e-13)
+    # divided by rows where it is read backwards it would be another network
+    assert np.abs(np.array(found)[2] - back_and_forth(arrays, 0.5, 0.3, 2)[2]).max() > 1e-2
+
+
 @pytest.mark.long
 @pytest.mark.sampling
 @pytest.mark.parametrize(("network", "steps"), [(two, 2), (transposed.bind(out=1), 2)])

@@ -158,3 +158,20 @@ def test_another_zero_of_a_continued_divisor_is_seen():
             return v * x * s / tp.sin(s)
 
         tp.derive(net, tp.MaximalUpdate(tp.SGD())).evaluate(X, **TASK)
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [(tp.log, "what is divided by, or in a logarithm,"), (tp.sqrt, "what stands under a root")],
+)
+def test_what_passed_the_end_of_a_domain_in_one_step_is_named(function, reason):
+    """⟨x²⟩ grows from 1 in one step: 6/5 − ⟨x²⟩ is far below 0, where training does not diverge."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        return v * x * function(1.2 - tp.avg(x * x))
+
+    limit = tp.derive(net, tp.MaximalUpdate(tp.SGD()))
+    with pytest.raises(tp.EvaluationError, match=rf"{reason} `.*`, is -\d"):
+        limit.evaluate(X, **TASK | {"lr": 4.0})

@@ -204,18 +204,21 @@ def _left(total: Expr, vanishing: frozenset[Entry]) -> Expr | None:
 def _beside_a_constant(node: Expr, vanishing: frozenset[Entry], walk: Callable[[Expr], Size]) -> Size | None:
     """A function of a number that is not 0 and of what vanishes beside it: its value there, and changes by its slope.
 
-    step(relu(x) − 0.4) is 0, and not of order 1, where x is small.
+    step(relu(x) − 0.4) is 0, and not of order 1, where x is small, and where(x − 1, x, x²) is x².
     """
-    if not isinstance(node, sympy.Function) or len(node.args) != 1 or node.args[0].is_number:
+    chooses = isinstance(node, functions.where)
+    if not isinstance(node, sympy.Function) or not (len(node.args) == 1 or chooses) or node.args[0].is_number:
         return None
     at = node.args[0].xreplace(dict.fromkeys(vanishing, sympy.S.Zero))
     if not (at.is_number and at.is_real and at.is_nonzero):
         return None
-    value = node.func(at)
     inner = walk(node.args[0] - at)
     # √n s is not small where s is
     if inner.total >= 0:
         return None
+    if chooses:
+        return walk(node.args[1] if at > 0 else node.args[2])
+    value = node.func(at)
     # a jump or a kink is elsewhere
     inner = Size() if isinstance(node, JUMPS) else inner
     if isinstance(node, HOMOGENEOUS) and value == 0:

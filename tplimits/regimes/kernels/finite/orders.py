@@ -155,7 +155,7 @@ class _Claims:
             # n (θ − L) has the error of L times n
             off = error + (self.widest * self._error(places[0]) if value is None else 0.0)
             return bias_claim(labels[0], number, off, float(variances[0]))
-        return covariance_claim(labels, number, error, math.sqrt(variances[0] * variances[-1]))
+        return covariance_claim([*map(root_name, labels)], number, error, math.sqrt(variances[0] * variances[-1]))
 
     def _error(self, place: int) -> float:
         """The error of L of a label."""

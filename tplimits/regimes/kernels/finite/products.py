@@ -60,8 +60,7 @@ class Products:
     ) -> None:
         self.sampler, self.run, self.rows, self.columns, self.again = sampler, run, rows, columns, again
         network = sampler.network
-        self.readout = network[network.returns[0]]
-        self.n0 = run.width[self.readout.width or "n"]
+        self.n0 = run.width[network.output_width]
         self.inputs = run.size(sampler.axis)
         self.shape = run.shape(sampler.output_axes)
         self.outputs = int(numpy.prod(self.shape, dtype=int))

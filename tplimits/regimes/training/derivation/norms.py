@@ -68,7 +68,7 @@ def norm_of(network: Program, name: str, optimizer: Optimizer) -> Norm | None:
 
 def _norm(network: Program, name: str, optimizer: Optimizer, of: str) -> Norm:
     s = network[network.initial_names[name]]
-    n = width_symbol(network[network.returns[0]].width or "n")
+    n = width_symbol(network.output_width)
     if isinstance(s, InitialMatrix):
         rows, columns = width_symbol(s.rows), width_symbol(s.columns)
         widths = rows / n if of == "weight" else rows * columns / n**2

@@ -82,6 +82,8 @@ def _sign(factor: Expr) -> Expr:
     >>> x = Symbol("x", real=True)
     >>> _sign(1 - sympy.tanh(x) ** 2), _sign(sympy.atan(sympy.tanh(x))), _sign(relu(x))
     (1, sign(x), step(x))
+    >>> _sign(3 * x * sympy.tanh(x) ** 2 - 3 * x), _sign(x**-3)
+    (-sign(x), sign(x))
     """
     if isinstance(factor, SIGNED):
         return _sign(factor.args[0])
@@ -91,9 +93,13 @@ def _sign(factor: Expr) -> Expr:
     if isinstance(factor, sympy.Pow) and factor.exp.is_Integer and factor.exp % 2:
         return _sign(factor.base)
     if isinstance(factor, sympy.Add):
-        inside = [a.base.args[0] for a in factor.atoms(sympy.Pow) if isinstance(a.base, sympy.tanh)]
-        if any(factor == 1 - sympy.tanh(x) ** 2 for x in inside):
-            return S.One
+        # 3 − 3 tanh², of tanh³, is 3 (1 − tanh²)
+        parts = sympy.Mul.make_args(sympy.factor_terms(factor))
+        if len(parts) > 1:
+            return sympy.Mul(*map(_sign, parts))
+        for t in factor.atoms(sympy.tanh):
+            if factor in (1 - t**2, t**2 - 1):
+                return S.One if factor == 1 - t**2 else S.NegativeOne
     return sympy.sign(factor)
 
 
@@ -108,6 +114,6 @@ def _term(state: Recursion, operator: TangentOperator, use: Use, pairs: list[tup
     for axis in use.axes:
         value = axis_sum(value, axis_symbol(axis), Symbol(axis))
     over = program[pairs[0][1].source].width or "n"
-    readout = program[operator.whole.returns[0]].width or "n"
+    readout = operator.whole.output_width
     # a sum over neurons of this width, in a readout that divides by its own
     return value * width_ratio(over) / width_ratio(readout)

@@ -202,7 +202,7 @@ class Networks:
 
     def _draw(self, run: Execution) -> None:
         """Initial parameters: those of the program times n₀^(½ − a − b) for matrices, n₀^(−a − b) for others."""
-        n0, places = self._readout_width(run), places_of_neurons(self.net)
+        n0, places = float(run.width[self.net.output_width]), places_of_neurons(self.net)
         for name in parameters(self.net):
             s = self.net[self.net.initial_names[name]]
             assert isinstance(s, Initial)
@@ -230,11 +230,6 @@ class Networks:
         if self.updates is None:
             self.updates = updates(self.recipe, run.width)
         self.updates.step(t, gradients.of, self.held)
-
-    def _readout_width(self, run: Execution) -> float:
-        """n₀."""
-        readout = self.net[self.net.returns[0]]
-        return float(run.width[readout.width or "n"])
 
 
 class _Untrained:

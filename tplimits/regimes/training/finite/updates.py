@@ -87,4 +87,4 @@ def updates(recipe: Recipe, widths: Mapping[str, int]) -> Updates:
         s = net[net.initial_names[name]]
         if isinstance(s, InitialMatrix):
             columns[name] = widths[s.columns]
-    return Updates(recipe, float(widths[net[net.returns[0]].width or "n"]), columns)
+    return Updates(recipe, float(widths[net.output_width]), columns)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sympy import Dummy, Expr, Float, Mul, S
+from sympy import Dummy, Expr, Float, Mul, S, log
 
 from tplimits.law.gaussians import independent
 from tplimits.law.hypotheses.bounds import bounds
@@ -121,5 +121,6 @@ def _outermost(body: Expr) -> list[near]:
 
 
 def _places(body: Expr) -> list[tuple[str, Expr, bool]]:
-    poles = [("what is divided by, or in a logarithm,", argument, False) for _, argument in singular_places(body)]
+    told = "what is divided by, or in a logarithm,"
+    poles = [(told, argument, isinstance(part, log)) for part, argument in singular_places(body)]
     return poles + [("what stands under a root", argument, True) for _, argument in ends_of_domains(body)]

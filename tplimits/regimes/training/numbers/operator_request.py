@@ -65,8 +65,7 @@ class TangentRequest(Settings):
 
     def ratio(self, width: str) -> float:
         """A width over that which is read out."""
-        readout = self.bound[self.bound.returns[0]].width or "n"
-        return self.ratios.get(width, 1.0) / self.ratios.get(readout, 1.0)
+        return self.ratios.get(width, 1.0) / self.ratios.get(self.bound.output_width, 1.0)
 
     def columns(self, name: str) -> float:
         """Columns of a matrix over n₀, 1 for what is no matrix."""

@@ -145,7 +145,7 @@ class Shown:
 
     def weight(self, parameter: str) -> Expr:
         """The width of a parameter over that of the readout, which its part of the operator has as a factor."""
-        return of_parameter(self.total, parameter, self.total[self.operator.whole.returns[0]].width or "n")
+        return of_parameter(self.total, parameter, self.operator.whole.output_width)
 
     def _norm(self, parameter: str) -> Norm | None:
         """The norm that divides the updates of a parameter."""

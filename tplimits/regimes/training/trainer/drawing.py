@@ -41,7 +41,7 @@ def drawn(recipe: Recipe, run: Execution, seed: int, particles: bool) -> dict[st
     Others are drawn by the program's laws, times n₀^(½ − a − b) for matrices and n₀^(−a − b) for others.
     """
     net = recipe.net
-    n0 = run.width[net[net.returns[0]].width or "n"]
+    n0 = run.width[net.output_width]
     quantiles = _quantiles(net, run, seed) if particles else {}
     found: dict[str, Array] = {}
     for number, name in enumerate(parameters(net)):
