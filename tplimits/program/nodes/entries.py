@@ -98,9 +98,19 @@ def width_symbol(name: str) -> Symbol:
     return N if name == "n" else Symbol(name, positive=True)
 
 
+class _Constant(Symbol):
+    """A symbol that is equal to no symbol of a derivation: a user's u is not the u that a mean is over."""
+
+    __slots__ = ()
+
+
+# printed, and sorted among others, as symbols are
+_Constant.__name__ = "Symbol"
+
+
 def constant_symbol(name: str) -> Symbol:
     """A symbolic constant of a program."""
-    return Symbol(name, real=True)
+    return _Constant(name, real=True)
 
 
 def size_symbol(axis: str) -> Symbol:
