@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import sympy
 
 import tplimits as tp
 
@@ -81,6 +82,45 @@ def test_a_sum_that_grows_is_refused_in_the_words_of_the_program(power):
     with pytest.raises(tp.NoLimitError, match=r"grows like|infinitely many members") as refused:
         tp.derive(network, HEADS)
     assert "TableEntry" not in str(refused.value) and "Moment" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "factor",
+    [
+        lambda H: 1 / tp.sqrt(H) + 2 / H,
+        lambda H: tp.sqrt(H + 1) / H,
+        lambda H: tp.sqrt(H) / (H + tp.sqrt(H)),
+    ],
+)
+def test_what_multiplies_a_sum_counts_by_its_leading_power(factor):
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], Q: tp.Matrix["n", "n", "head"], v: tp.Vector):
+        return v * factor(tp.size("head")) * tp.sum(tp.sign(Q @ inputs(U, ξ)), over="head")
+
+    found = tp.derive(network, tp.Kernels(train=("v",), infinite=("head",))).evaluate(X)
+    arcsine = 2 / np.pi * np.arcsin(C / np.sqrt(np.outer(np.diag(C), np.diag(C))))
+    np.testing.assert_allclose(found.nngp, arcsine, rtol=1e-12)
+    # of a number of heads: H c(H)² arcsine, which comes nearer
+    distances = [abs(float(H * factor(sympy.Integer(H)) ** 2) - 1) for H in (10**4, 10**6, 10**8)]
+    assert distances[2] < distances[1] / 5 < distances[0] / 25
+
+
+@pytest.mark.parametrize(
+    ("read", "why"),
+    [
+        (lambda total, H: tp.tanh(total), "which grows with their number"),
+        (lambda total, H: tp.tanh(total / H), "vanishes like a power of their number"),
+        (lambda total, H: tp.tanh((1 / tp.sqrt(H) + 2 / H) * total), "vanishes like a power of their number"),
+        (lambda total, H: tp.sin(H) * total, "is not clear"),
+    ],
+)
+def test_functions_of_sums_that_are_not_of_order_one_are_refused_for_what_they_do(read, why):
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], Q: tp.Matrix["n", "n", "head"], v: tp.Vector):
+        return v * read(tp.sum(tp.sign(Q @ inputs(U, ξ)), over="head"), tp.size("head"))
+
+    with pytest.raises(tp.NoLimitError, match=why):
+        tp.derive(network, HEADS)
 
 
 def test_functions_of_sums_of_functions():
