@@ -47,6 +47,41 @@ def test_a_mean_moves_with_the_logits_it_depends_on(network):
     assert abs(draws.mean() - tangent_kernel(moved=False)) > 40 * error
 
 
+def test_logits_of_two_widths_that_read_one_vector_are_independent():
+    """Given x, s ~ N(0, C) over k neurons and w ~ N(0, C) over n: E (s + w)² = 2C; were they one number it would be 4C.
+
+    Of networks of that many heads as well: with ratio k/n = ½ both have the same law.
+    """
+
+    @tp.network
+    def network(
+        Q: tp.Matrix["k", "n", "head"],
+        c: tp.Vector["k", "head"],
+        a: tp.Vector["head"],
+        ξ: tp.Input["d"],
+        U: tp.Vector["d"],
+        v: tp.Vector,
+    ):
+        x = tp.sum(U * ξ, over="d")
+        s = tp.sqrt(tp.width("k")) * tp.avg((Q @ x) * c)
+        w = tp.sqrt(tp.n) * tp.avg(x * a)
+        return v * tp.mean((s + w) ** 2, over="head")
+
+    found = tp.derive(network, tp.Kernels(train=("v",), infinite=("head",))).evaluate(X)
+    assert found.nngp[0, 0] == pytest.approx((2 * C) ** 2, rel=1e-12)
+    rng = np.random.default_rng(0)
+    n, k, heads = 64, 32, 4000
+    means = []
+    for _ in range(40):
+        x = rng.standard_normal((n, 2)) @ X[0]
+        image = rng.standard_normal((heads, k)) * np.linalg.norm(x) / np.sqrt(n)  # Q x, a fresh Q for every head
+        s = (image * rng.standard_normal((heads, k))).sum(1) / np.sqrt(k)
+        w = rng.standard_normal((heads, n)) @ x / np.sqrt(n)
+        means.append(np.mean((s + w) ** 2))
+    error = np.std(means) / np.sqrt(len(means))
+    assert abs(np.mean(means) - 2 * C) < 4 * error < C / 2
+
+
 @pytest.mark.long
 @pytest.mark.sampling
 def test_networks_have_means_that_move():
