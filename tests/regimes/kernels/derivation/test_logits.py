@@ -159,3 +159,49 @@ def test_networks_have_norms_that_move_behind_images():
     right, wrong = ({"ntk": np.array([[tangent_behind_an_image(moved)]])} for moved in (True, False))
     assert tp.check(limit, claims=right, **given).accepted
     assert not tp.check(limit, claims=wrong, **given).accepted
+
+
+HEADS = tp.Kernels(infinite=("head",))
+
+
+def of_means(read):
+    """v Σ_h read(m_h, s_h, x, Q_h x, H) with m_h = avg cos(s_h x), which is exp(−s²C/2) for s ~ N(0, C²)."""
+
+    @tp.network
+    def network(
+        ξ: tp.Input["d"],
+        U: tp.Vector["d"],
+        Q: tp.Matrix["n", "n", "head"],
+        P: tp.Matrix["n", "n", "head"],
+        v: tp.Vector,
+    ):
+        x = tp.sum(U * ξ, over="d")
+        s = tp.sqrt(tp.n) * tp.avg((Q @ x) * (P @ x))
+        m = tp.avg(tp.cos(s * x))
+        return v * tp.sum(read(m, s, x, Q @ x, tp.size("head")), over="head")
+
+    return network
+
+
+def test_means_that_logits_stand_inside_of_enter_sums_over_heads_linearly():
+    """E m = (1 + C³)^(−1/2), of other heads in all pairs that count; U moves x alone."""
+    found = tp.derive(of_means(lambda m, s, x, h, H: (2 * m - 1) * x / H), HEADS).evaluate(X)
+    kernel = C * (2 / np.sqrt(1 + C**3) - 1) ** 2
+    assert found.nngp[0, 0] == pytest.approx(kernel, rel=1e-9)
+    assert found.ntk[0, 0] == pytest.approx(2 * kernel, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda m, s, x, h, H: m * m * x / H,
+        lambda m, s, x, h, H: tp.sin(m) * x / H,
+        lambda m, s, x, h, H: m * tp.cos(s) * x / H,
+        lambda m, s, x, h, H: m * h / tp.sqrt(H),
+    ],
+    ids=["its square", "a function", "beside its logit", "its second moment"],
+)
+def test_of_other_functions_of_such_means_nothing_is_told(read):
+    """E m² = (1 + 2C³)^(−1/2) is not (E m)², which stood for it; Θ lost what U moves."""
+    with pytest.raises(tp.NoLimitError, match=r"`m` is a mean over neurons .* of which the mean alone is derived"):
+        tp.derive(of_means(read), HEADS)

@@ -12,11 +12,20 @@ from tplimits.errors import NoLimitError
 from tplimits.law.closed_forms.isserlis import gaussian_polynomial
 from tplimits.program.nodes.entries import AxisSum, free_indices
 from tplimits.program.nodes.functions import elementary
-from tplimits.program.parts import linked
+from tplimits.program.parts import found, linked
 from tplimits.regimes.kernels.derivation.deltas import conditional, without_vanishing_deltas
 from tplimits.regimes.kernels.derivation.forms import Forms, scales_outside
 from tplimits.regimes.kernels.derivation.infinite import limit_of_sum, members_summed, with_infinite_axes
-from tplimits.regimes.kernels.derivation.leaves import DrawMean, Moment, NoTangentKernel, Of, Slot, plain_axis
+from tplimits.regimes.kernels.derivation.leaves import (
+    ONE_SIDE,
+    DrawMean,
+    Moment,
+    NoTangentKernel,
+    Of,
+    Slot,
+    Unknown,
+    plain_axis,
+)
 from tplimits.regimes.kernels.derivation.nodes import overlap
 from tplimits.regimes.kernels.derivation.openings import Openings
 from tplimits.regimes.kernels.derivation.terms import Term, collapsed, connected, is_random, products, terms
@@ -83,7 +92,8 @@ class Expectations(Openings):
             else:
                 index = next(x for x, a in term.bounds if plain_axis(a.name) in axes and x in free_indices(beside[0]))
                 limit = limit_of_sum(self, term, index)
-                spread = [limit] if limit is not None else []
+                assert limit is not None  # of a sum that need not be centred there always is one
+                spread = [limit]
             return [t for whole in spread for t in self._with_sums_opened(whole)]
         return [term]
 
@@ -138,6 +148,8 @@ class Expectations(Openings):
         return [group for group, _ in linked(((f, self._sources(f)) for f in factors), overlap)]
 
     def _group(self, factors: list[Expr]) -> Expr:
+        if len(factors) > 2 or not all(isinstance(f, Of) for f in factors):
+            self._refuse_known_by_means(factors)
         if all(isinstance(f, Of) for f in factors):
             if len(factors) == 1:
                 return self.mean_of(factors[0])
@@ -159,6 +171,20 @@ class Expectations(Openings):
         if self._needs_draws(factors):
             return self._draw_means(factors)
         return self._moment(factors)
+
+    def _refuse_known_by_means(self, factors: Iterable[Expr]) -> None:
+        for node in (self.nodes[leaf.node] for f in factors for leaf in self.leaves(f)):
+            if node.mean is not None:
+                raise NoLimitError(
+                    f"`{node.name}` is a mean over neurons of a function of them and of random logits: a random "
+                    "function of the logits, of which the mean alone is derived. Let it enter sums over the members "
+                    "linearly and beside nothing that is made of the logits, or take these out of what is averaged."
+                )
+
+    def refuse_unknown(self, value: Expr) -> None:
+        """NoLimitError where a mean is needed of a product of what is known by its mean alone."""
+        for unknown in found(value, Unknown):
+            self._refuse_known_by_means(Of(number, ONE_SIDE) for number in unknown.args)
 
     def _is_tangent(self, factor: Expr) -> bool:
         """Whether a factor is a Gaussian tangent: uncorrelated with all that is no tangent."""

@@ -58,8 +58,7 @@ def with_infinite_axes(
 
 def members_summed(expr: Expr, infinite: Collection[str]) -> frozenset[str]:
     """The infinite axes that an expression sums over."""
-    sums = found(expr, AxisSum) if infinite else ()
-    return frozenset(plain_axis(x.axis) for x in sums).intersection(infinite)
+    return frozenset(plain_axis(x.axis) for x in found(expr, AxisSum)).intersection(infinite)
 
 
 def unfinished(expr: Expr, infinite: Collection[str]) -> list[Symbol]:

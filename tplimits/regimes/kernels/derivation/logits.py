@@ -24,10 +24,11 @@ from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import axis_symbol
 from tplimits.regimes.kernels.derivation.dots import at_places, direction
 from tplimits.regimes.kernels.derivation.leaves import ONE_SIDE, Of
+from tplimits.regimes.kernels.derivation.nodes import Node
 from tplimits.regimes.kernels.derivation.terms import Term, at, collapsed, summed, terms
 
 if TYPE_CHECKING:
-    from tplimits.program.nodes.kinds import Instruction
+    from tplimits.program.nodes.kinds import Avg, Instruction
     from tplimits.regimes.kernels.derivation.recursion import Recursion
 
 
@@ -51,6 +52,16 @@ def mean_given(state: Recursion, operand: Expr) -> Expr:
         part = Term(term.coefficient * sympy.Mul(*fixed), term.bounds, moving) if moving else term
         found += state.mean_of_terms([part])
     return found
+
+
+def random(state: Recursion, s: Avg, operand: Expr, mean: Expr) -> Expr:
+    """A mean over neurons given logits; where functions of neurons hold these, as what is known by its mean alone."""
+    factors = (f for term in terms(_outside(state, operand)) for f in term.factors)
+    mixed = (f for f in factors if not all(is_made_of(state, x) for x in state.leaves(f)))
+    if not any(is_given(state, x) for f in mixed for x in state.leaves(f)):
+        return mean
+    node = Node(s.name, s.axes, 0, frozenset({("√n", 0, None)}), gaussian=False, mean=mean)
+    return Of(Integer(state.new_node(node)), ONE_SIDE, *map(axis_symbol, s.axes))
 
 
 def image_apart(state: Recursion, number: int) -> Expr | None:

@@ -165,7 +165,9 @@ class Recursion(Brackets):
             value = logits.moved_mean(self, operand) if fluctuates else S.Zero
         else:
             mean = logits.mean_given(self, operand)
-            value = mean if fluctuates else self.named(mean, s.axes, position, "average")
+            value = (
+                logits.random(self, s, operand, mean) if fluctuates else self.named(mean, s.axes, position, "average")
+            )
             value += lower_orders(whole - operand, partial(logits.mean_given, self))
         # no power of n stands in any body: nothing can make the fluctuation of an average visible
         if not self._scaled:
