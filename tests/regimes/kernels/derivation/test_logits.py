@@ -183,6 +183,13 @@ def of_means(read):
     return network
 
 
+def over_a_box(s, x):
+    β = tp.neuron("β")
+    y = tp.cos(s * x)
+    m = tp.avg(x * y[β] + y[β], over=β)
+    return m
+
+
 def test_means_that_logits_stand_inside_of_enter_sums_over_heads_linearly():
     """E m = (1 + C³)^(−1/2), of other heads in all pairs that count; U moves x alone."""
     found = tp.derive(of_means(lambda m, s, x, h, H: (2 * m - 1) * x / H), HEADS).evaluate(X)
@@ -198,8 +205,9 @@ def test_means_that_logits_stand_inside_of_enter_sums_over_heads_linearly():
         lambda m, s, x, h, H: tp.sin(m) * x / H,
         lambda m, s, x, h, H: m * tp.cos(s) * x / H,
         lambda m, s, x, h, H: m * h / tp.sqrt(H),
+        lambda m, s, x, h, H: over_a_box(s, x) ** 2 / H,
     ],
-    ids=["its square", "a function", "beside its logit", "its second moment"],
+    ids=["its square", "a function", "beside its logit", "its second moment", "of a box"],
 )
 def test_of_other_functions_of_such_means_nothing_is_told(read):
     """E m² = (1 + 2C³)^(−1/2) is not (E m)², which stood for it; Θ lost what U moves."""

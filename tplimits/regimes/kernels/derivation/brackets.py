@@ -73,6 +73,14 @@ class Brackets(Expectations):
             self._forms[key] = self.new_node(Node(name, tuple(names), degree, sources, body, gaussian, over=over))
         return Of(Integer(self._forms[key]), Integer(side), *theirs)
 
+    def known_by_mean(self, name: str, vector: Expr, mean: Expr) -> Of:
+        """A random function of logits of which the mean alone is told, with the free indices of a vector."""
+        mine = sorted(free_indices(vector), key=lambda s: s.name)
+        names = _axes_named(mine)
+        placed = mean.xreplace({i: axis_symbol(a) for i, a in zip(mine, names, strict=True)})
+        number = self.new_node(Node(name, tuple(names), 0, frozenset({("√n", 0, None)}), gaussian=False, mean=placed))
+        return Of(Integer(number), ONE_SIDE, *mine)
+
     def image(self, like: Node, vector: Expr) -> Of:
         """The hat of another vector under the matrix of a node, as an entry of a node of its own that equal ones share.
 

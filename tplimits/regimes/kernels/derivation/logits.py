@@ -24,11 +24,10 @@ from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import axis_symbol
 from tplimits.regimes.kernels.derivation.dots import at_places, direction
 from tplimits.regimes.kernels.derivation.leaves import ONE_SIDE, Of
-from tplimits.regimes.kernels.derivation.nodes import Node
 from tplimits.regimes.kernels.derivation.terms import Term, at, collapsed, summed, terms
 
 if TYPE_CHECKING:
-    from tplimits.program.nodes.kinds import Avg, Instruction
+    from tplimits.program.nodes.kinds import Instruction
     from tplimits.regimes.kernels.derivation.recursion import Recursion
 
 
@@ -54,14 +53,12 @@ def mean_given(state: Recursion, operand: Expr) -> Expr:
     return found
 
 
-def random(state: Recursion, s: Avg, operand: Expr, mean: Expr) -> Expr:
+def random(state: Recursion, name: str, operand: Expr, mean: Expr) -> Expr:
     """A mean over neurons given logits; where functions of neurons hold these, as what is known by its mean alone."""
     factors = (f for term in terms(_outside(state, operand)) for f in term.factors)
     mixed = (f for f in factors if not all(is_made_of(state, x) for x in state.leaves(f)))
-    if not any(is_given(state, x) for f in mixed for x in state.leaves(f)):
-        return mean
-    node = Node(s.name, s.axes, 0, frozenset({("√n", 0, None)}), gaussian=False, mean=mean)
-    return Of(Integer(state.new_node(node)), ONE_SIDE, *map(axis_symbol, s.axes))
+    is_mixed = any(is_given(state, x) for f in mixed for x in state.leaves(f))
+    return state.known_by_mean(name, operand, mean) if is_mixed else mean
 
 
 def image_apart(state: Recursion, number: int) -> Expr | None:
@@ -150,18 +147,23 @@ def boxed(state: Recursion, expr: Expr, s: Instruction | None) -> Expr:
         value = term.coefficient
         sides = [{int(leaf.side) for leaf in state.leaves(f)} for f in term.factors]
         if any(len(found) > 1 for found in sides):
-            where = f"`{s.name}` ({s.line})" if s is not None else "an outer nonlinearity"
+            where = f"`{s.name}` ({s.line})" if s is not None else _name(s)
             raise NoLimitError(
                 f"{where}: kernels of a function that mixes two neurons inseparably are not offered; write it as "
                 "a sum of products of functions of one neuron each."
             )
         for side in sorted({s for found in sides for s in found} - {1}):
             mine = [_at_side(f, ONE_SIDE) for f, found in zip(term.factors, sides, strict=True) if found == {side}]
-            moved = any(is_given(state, x) and state.degree(x) for f in mine for x in state.leaves(f))
-            value *= moved_mean(state, sympy.Mul(*mine)) if moved else state.expect(mine)
+            vector, given = sympy.Mul(*mine), [x for f in mine for x in state.leaves(f) if is_given(state, x)]
+            mean = moved_mean(state, vector) if any(map(state.degree, given)) else state.expect(mine)
+            value *= random(state, _name(s), vector, mean) if given and not state.degree(vector) else mean
         own = [f for f, found in zip(term.factors, sides, strict=True) if found == {1}]
         parts.append(summed(value * sympy.Mul(*own), term.bounds))
     return sympy.Add(*parts)
+
+
+def _name(s: Instruction | None) -> str:
+    return s.name if s is not None else "an outer nonlinearity"
 
 
 def _at_side(expr: Expr, side: Integer) -> Expr:
