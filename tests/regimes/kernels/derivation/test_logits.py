@@ -196,6 +196,8 @@ def test_means_that_logits_stand_inside_of_enter_sums_over_heads_linearly():
     kernel = C * (2 / np.sqrt(1 + C**3) - 1) ** 2
     assert found.nngp[0, 0] == pytest.approx(kernel, rel=1e-9)
     assert found.ntk[0, 0] == pytest.approx(2 * kernel, rel=1e-9)
+    boxed = tp.derive(of_means(lambda m, s, x, h, H: over_a_box(s, x) / H), HEADS).evaluate(X)
+    assert boxed.nngp[0, 0] == pytest.approx((C + 1) / (1 + C**3), rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -211,5 +213,5 @@ def test_means_that_logits_stand_inside_of_enter_sums_over_heads_linearly():
 )
 def test_of_other_functions_of_such_means_nothing_is_told(read):
     """E m² = (1 + 2C³)^(−1/2) is not (E m)², which stood for it; Θ lost what U moves."""
-    with pytest.raises(tp.NoLimitError, match=r"`m` is a mean over neurons .* of which the mean alone is derived"):
+    with pytest.raises(tp.NoLimitError, match=r"` is a mean over neurons .* of which the mean alone is derived"):
         tp.derive(of_means(read), HEADS)

@@ -208,7 +208,8 @@ class Brackets(Expectations):
 
     def _short_or_entry(self, p: int, q: int, left: tuple[str, ...], right: tuple[str, ...], value: Expr) -> Expr:
         value = canonical_bound_axes(value)
-        if value.is_number or isinstance(value, (TableEntry, Kron, Unknown)):
+        # what is not known of one member may count for nothing: refused where it is left
+        if value.is_number or isinstance(value, (TableEntry, Kron)) or value.has(Unknown):
             return value
         if isinstance(value, sympy.Mul) and len(value.args) == 2 and _is_scaled_entry(value.args):
             return value

@@ -148,8 +148,6 @@ class Expectations(Openings):
         return [group for group, _ in linked(((f, self._sources(f)) for f in factors), overlap)]
 
     def _group(self, factors: list[Expr]) -> Expr:
-        if len(factors) > 2 or not all(isinstance(f, Of) for f in factors):
-            self._refuse_known_by_means(factors)
         if all(isinstance(f, Of) for f in factors):
             if len(factors) == 1:
                 return self.mean_of(factors[0])
@@ -157,7 +155,7 @@ class Expectations(Openings):
                 return self.inner(factors[0], factors[1])
         # a node that is made of others is written out, one at a time: other factors may be closed as they stand
         for i, factor in enumerate(factors):
-            if isinstance(factor, Of) and not self.nodes[factor.node].gaussian:
+            if isinstance(factor, Of) and not self.nodes[factor.node].gaussian and self.nodes[factor.node].mean is None:
                 inner = terms(self.opened(factor))
                 if len(inner) > 1 and _stands_in_pole(factor, factors):
                     continue
@@ -167,24 +165,16 @@ class Expectations(Openings):
         still = [f for f in factors if not self._is_tangent(f)]
         if moving and still and not any(map(self.degree, still)):  # uncorrelated Gaussians are independent
             return self.expect(still) * self.expect(moving)
+        self.refuse_known_by_means(factors)
         # a softmax over tokens: as many variables as tokens, which no quadrature reaches
         if self._needs_draws(factors):
             return self._draw_means(factors)
         return self._moment(factors)
 
-    def _refuse_known_by_means(self, factors: Iterable[Expr]) -> None:
-        for node in (self.nodes[leaf.node] for f in factors for leaf in self.leaves(f)):
-            if node.mean is not None:
-                raise NoLimitError(
-                    f"`{node.name}` is a mean over neurons of a function of them and of random logits: a random "
-                    "function of the logits, of which the mean alone is derived. Let it enter sums over the members "
-                    "linearly and beside nothing that is made of the logits, or take these out of what is averaged."
-                )
-
     def refuse_unknown(self, value: Expr) -> None:
         """NoLimitError where a mean is needed of a product of what is known by its mean alone."""
         for unknown in found(value, Unknown):
-            self._refuse_known_by_means(Of(number, ONE_SIDE) for number in unknown.args)
+            self.refuse_known_by_means(Of(number, ONE_SIDE) for number in unknown.args)
 
     def _is_tangent(self, factor: Expr) -> bool:
         """Whether a factor is a Gaussian tangent: uncorrelated with all that is no tangent."""

@@ -145,7 +145,8 @@ def boxed(state: Recursion, expr: Expr, s: Instruction | None) -> Expr:
     parts = []
     for term in terms(expr):
         value = term.coefficient
-        sides = [{int(leaf.side) for leaf in state.leaves(f)} for f in term.factors]
+        # logits are of no neuron
+        sides = [{int(x.side) for x in state.leaves(f) if not is_made_of(state, x)} or {1} for f in term.factors]
         if any(len(found) > 1 for found in sides):
             where = f"`{s.name}` ({s.line})" if s is not None else _name(s)
             raise NoLimitError(
