@@ -215,3 +215,21 @@ def test_of_other_functions_of_such_means_nothing_is_told(read):
     """E m² = (1 + 2C³)^(−1/2) is not (E m)², which stood for it; Θ lost what U moves."""
     with pytest.raises(tp.NoLimitError, match=r"` is a mean over neurons .* of which the mean alone is derived"):
         tp.derive(of_means(read), HEADS)
+
+
+def test_functions_of_images_that_are_gaussian_given_logits_alone_are_refused():
+    @tp.network
+    def network(
+        ξ: tp.Input["d"],
+        U: tp.Vector["d"],
+        Q: tp.Matrix["n", "n", "head"],
+        P: tp.Matrix["n", "n", "head"],
+        v: tp.Vector,
+    ):
+        x = tp.sum(U * ξ, over="d")
+        s = tp.sqrt(tp.n) * tp.avg((Q @ x) * (P @ x))
+        y = P @ tp.tanh(s * x)
+        return v * tp.mean(tp.tanh(y), over="head")
+
+    with pytest.raises(tp.NoLimitError, match="Gaussian only given random logits"):
+        tp.derive(network, HEADS)

@@ -296,3 +296,30 @@ def test_a_function_of_a_sum_by_its_name_at_finite_width():
         error = drawn.std(0) / np.sqrt(len(drawn))
         assert np.all(np.abs(drawn.mean(0) - limit) < 4.5 * error + 3e-3)
         assert np.any(np.abs(drawn.mean(0) - 1.15 * limit) > 4.5 * error + 3e-3)
+
+
+def test_a_sum_of_functions_beside_each_of_its_members():
+    """Σ_h h_h/√H · Σ_g tanh(h_g)/√H is a product of Gaussians, E A A′ B B′ by Isserlis; E h tanh h′ = C E sech²."""
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], Q: tp.Matrix["n", "n", "head"], v: tp.Vector):
+        h = Q @ inputs(U, ξ)
+        total = tp.sum(tp.tanh(h), over="head") / root()
+        return v * tp.sum(h * total, over="head") / root()
+
+    nngp = tp.derive(network, HEADS).evaluate(X).nngp[0, 1]
+    squares = pair_mean(np.tanh, np.tanh)
+    slope = [float(WEIGHTS @ (1 - np.tanh(np.sqrt(c) * NODES) ** 2)) for c in np.diag(C)]
+    own, across = C[0, 0] * slope[0] * C[1, 1] * slope[1], C[0, 1] ** 2 * slope[0] * slope[1]
+    assert nngp == pytest.approx(C[0, 1] * squares + own + across, rel=1e-6)
+    assert nngp != pytest.approx(C[0, 1] * squares, rel=1e-1)
+
+
+def test_two_infinite_axes_in_one_product_are_refused():
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], Q: tp.Matrix["n", "n", "head", "expert"], v: tp.Vector):
+        inner = tp.sum(tp.tanh(Q @ inputs(U, ξ)), over="head") / root()
+        return v * tp.sum(inner, over="expert") / root("expert")
+
+    with pytest.raises(tp.NoLimitError, match="sums over two different infinite axes"):
+        tp.derive(network, tp.Kernels(infinite=("head", "expert")))
