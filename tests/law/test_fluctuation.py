@@ -155,11 +155,25 @@ def test_fluctuations_of_other_widths_are_independent_or_refused():
     assert limit.covariance("return[0]", "return[1]") == limit.covariance("return[1]", "return[0]") == 0
     assert limit.covariance("return[0]", "return[0]") == 1
 
+    def one_number(W: tp.Matrix["k", "n"], x: tp.Vector, b: tp.Vector["k"]):
+        return tp.sqrt(tp.n) * tp.avg(x * (W.T @ b)), tp.sqrt(tp.width("k")) * tp.avg(b * (W @ x))
+
+    with pytest.raises(tp.NoLimitError, match="shares sources with a fluctuation scalar of another width"):
+        tp.derive(tp.program(one_number))
+
+
+def test_fluctuations_of_other_widths_that_read_one_vector_by_fresh_ones_are_independent():
     def shared(W: tp.Matrix["k", "n"], x: tp.Vector, v: tp.Vector, b: tp.Vector["k"]):
         return tp.sqrt(tp.n) * tp.avg(x * v), tp.sqrt(tp.width("k")) * tp.avg(b * (W @ x))
 
-    with pytest.raises(tp.NoLimitError, match="shares sources with a fluctuation scalar of another width"):
-        tp.derive(tp.program(shared))
+    program = tp.program(shared)
+    limit = tp.derive(program)
+    assert [limit.covariance("return[0]", f"return[{i}]") for i in (0, 1)] == [1, 0]
+    runs = [program.run(n=64, seed=seed) for seed in range(600)]
+    one, other = (np.array([float(run[f"return[{i}]"]) for run in runs]) for i in (0, 1))
+    # of independent Gaussians: five deviations of a mean of 600
+    assert abs(np.mean(one * other)) < 5 / np.sqrt(600) < 0.5
+    assert np.mean(one**2) == pytest.approx(1, abs=5 * np.sqrt(2.3 / 600))
 
 
 @pytest.mark.parametrize("turned", [False, True])

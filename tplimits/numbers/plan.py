@@ -97,20 +97,6 @@ class EvaluationPlan:
         """Whether no integral is needed."""
         return all(isinstance(s, Closed) for s in self.steps)
 
-    def __str__(self) -> str:
-        lines = []
-        for s in self.steps:
-            if isinstance(s, Closed):
-                lines.append(f"{s.symbol} = {s.value}")
-            elif isinstance(s, Mean):
-                factors = [str(s.integrand.body), *(f"{v}^{p}" for v, p in s.integrand.polynomial)]
-                lines.append(f"{s.symbol} = E[{' · '.join(factors)}] over {len(s.integrand.forms)} forms")
-            elif isinstance(s, Constant):
-                lines.append(f"{s.symbol} = E[{s.integrand}] over {s.variable}")
-            else:
-                lines.append(f"{s.symbol} = component {s.place} of a {len(s.gram)}×{len(s.gram)} Stein system")
-        return "\n".join([*lines, *(f"{name} = {value}" for name, value in self.targets)])
-
 
 def plan(engine: Expectations, targets: Mapping[str, Expr]) -> EvaluationPlan:
     """What the targets need, in order."""

@@ -104,3 +104,15 @@ def test_a_kink_is_the_same_kink_however_it_is_written():
     for a, b in zip(one.values(), other.values(), strict=True):
         for part in ("limit", "bias", "variance"):
             assert float(getattr(a, part)) == pytest.approx(float(getattr(b, part)), abs=1e-6)
+
+
+@pytest.mark.parametrize(("law", "variance"), [(lambda k: k.signs(1.5), 2), (lambda k: k.normal(0, 1.5), 4)])
+def test_signs_have_a_square_that_does_not_fluctuate(law, variance):
+    """Given x, avg (W x)² has variance 2 s⁴/n, s² = avg x²: of signs that is all, of normal entries 2 s⁴/n is added."""
+
+    def square(W: tp.Matrix, x: law(tp.Vector)):
+        return tp.avg((W @ x) ** 2)
+
+    found = tp.derive(tp.program(square), tp.FiniteWidth())
+    assert float(found.covariance("return")) == pytest.approx(variance * 1.5**4, rel=1e-9)
+    assert abs(float(found.bias("return"))) < 1e-9

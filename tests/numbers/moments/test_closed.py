@@ -45,6 +45,7 @@ INTEGRANDS = {
     "relu²": squared(lambda t: heads.relu(t) ** 2),
     "relu³": squared(lambda t: heads.relu(t) ** 3),
     "relu³ relu": heads.relu(X) ** 3 * heads.relu(Y),
+    "opposite halves": heads.relu(X) * (heads.relu(-Y) - heads.relu(Y) / 3),
     "relu step": heads.relu(X) * heads.step(Y),
     "x relu": X * heads.relu(Y),
     "x² relu": X**2 * heads.relu(Y),

@@ -48,7 +48,7 @@ HYPOTHESIS = (
 )
 #: why a fluctuation may be refused
 SHARED = "its fresh factors are not independent of everything else in it"
-OTHER_WIDTH = "it shares sources with a fluctuation scalar of another width"
+OTHER_WIDTH = "it shares sources with a fluctuation scalar of another width, and no fresh factors make them independent"
 #: the random factors of one term
 Product = Sequence[Expr]
 
@@ -62,6 +62,13 @@ def is_safe(program: Program, positions: Sequence[int], infinite: Set[str] = fro
     products = written.every
     # a scalar that is added, as in g² − s, is linear in no source
     return all(products) and _choose(written, products, frozenset())
+
+
+def is_apart(program: Program, a: int, b: int, infinite: Set[str] = frozenset()) -> bool:
+    """Whether fluctuations over two widths have covariance 0: nothing random stands above both, or they are safe
+    together, since a fresh source has entries along one width.
+    """
+    return origins_of(program, a).isdisjoint(origins_of(program, b)) or is_safe(program, [a, b], infinite)
 
 
 def opened(program: Program, positions: Sequence[int], infinite: Set[str] = frozenset()) -> Written:

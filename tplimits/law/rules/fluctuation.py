@@ -8,7 +8,7 @@ from __future__ import annotations
 import sympy
 from sympy import Expr, S, Symbol
 
-from tplimits.law.hypotheses.fluctuation import OTHER_WIDTH, SHARED, initial_only, is_safe, origins_of, refused
+from tplimits.law.hypotheses.fluctuation import OTHER_WIDTH, SHARED, initial_only, is_apart, is_safe, refused
 from tplimits.law.kets import MASTER, Key, Reference, Step
 from tplimits.law.span import negligible
 from tplimits.law.state import Derivation, Fluctuation
@@ -61,8 +61,7 @@ def _ket(state: Derivation, fluctuation: Fluctuation) -> Expr:
 
 def _covariance(state: Derivation, a: Fluctuation, b: Fluctuation) -> Expr:
     if a.over != b.over:
-        # √n and √k times averages over two widths: independent, hence Cov = 0, only if nothing random stands above both
-        if origins_of(state.program, a.key[0]) & origins_of(state.program, b.key[0]):
+        if not is_apart(state.program, a.key[0], b.key[0]):
             raise refused(state.program, a.key[0], state.label(a.key), OTHER_WIDTH)
         return S.Zero
     f, g = _ket(state, a), _ket(state, b)

@@ -94,7 +94,7 @@ class Angle:
         if i == j == 1:
             closed = f"0.5*({self.root} {'+' if sign < 0 else '-'} {angle}*{self.cross})"
         else:
-            parts = (found.angle, found.angle_sine, found.plain, found.sine)
+            parts = (found.angle, found.plain, found.sine)
             turned = [tuple(c * sign**k for k, c in enumerate(part)) for part in parts]
             closed = f"{self._scale(i, j)}*{self._assembled(turned, angle)}"
         if self.writer.series and not self.is_one:
@@ -119,11 +119,9 @@ class Angle:
         found = sector(i, j)
         # φ = π/2 + ψ and π − φ = π/2 − ψ: constants of φ add up to π in one of the two, ψ doubles in the other
         half_turn, doubled = (-3.141592653589793, 2.0) if odd else (3.141592653589793, -2.0)
-        constant = [_times(half_turn, parity(part, odd)) for part in (found.angle, found.angle_sine)]
-        slope = [_times(doubled, parity(part, not odd)) for part in (found.angle, found.angle_sine)]
-        rest = [_times(-2.0 if odd else 2.0, parity(part, odd)) for part in (found.plain, found.sine)]
-        together = [_sum(a, b) for a, b in zip(constant, rest, strict=True)]
-        text = self._assembled([*slope, *together], self.psi)
+        constant, slope = (_times(half_turn, parity(found.angle, odd)), _times(doubled, parity(found.angle, not odd)))
+        plain, sine = (_times(-2.0 if odd else 2.0, parity(part, odd)) for part in (found.plain, found.sine))
+        text = self._assembled([slope, _sum(constant, plain), sine], self.psi)
         return self.writer.let(f"{self._scale(i, j)}*{text}")
 
     def _scale(self, i: int, j: int) -> str:
@@ -136,13 +134,9 @@ class Angle:
         return product(1.0, *factors)
 
     def _assembled(self, parts: list[Polynomial], angle: str) -> str:
-        """angle·(p0 + sin·p1) + p2 + sin·p3, polynomials in the correlation."""
-        terms = []
-        for place, part in enumerate(parts):
-            if any(part):
-                factors = [angle] if place < 2 else []
-                factors += [self.sine] if place % 2 else []
-                terms.append("*".join([*factors, self._polynomial(part)]))
+        """angle·p0 + p1 + sin·p2, polynomials in the correlation."""
+        beside = ((angle,), (), (self.sine,))
+        terms = ["*".join([*f, self._polynomial(p)]) for f, p in zip(beside, parts, strict=True) if any(p)]
         return f"({' + '.join(terms) or '0.0'})"
 
     def _polynomial(self, coefficients: Polynomial) -> str:

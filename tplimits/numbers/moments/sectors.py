@@ -30,10 +30,9 @@ Polynomial = tuple[float, ...]
 
 @dataclass(frozen=True)
 class Sector:
-    """I_ij(φ) = φ·(a(c) + s·as(c)) + b(c) + s·bs(c) with c = cos φ, s = sin φ; and φ^(i+j+1)·series(φ²)."""
+    """I_ij(φ) = φ·a(c) + b(c) + s·bs(c) with c = cos φ, s = sin φ; and φ^(i+j+1)·series(φ²)."""
 
     angle: Polynomial
-    angle_sine: Polynomial
     plain: Polynomial
     sine: Polynomial
     series: Polynomial
@@ -56,7 +55,6 @@ def sector(i: int, j: int) -> Sector:
     waves = _waves(i, j)
     return Sector(
         _in_cosine(waves["angle cos"], _chebyshev_first),
-        _in_cosine(waves["angle sin"], _chebyshev_second),
         _in_cosine(waves["cos"], _chebyshev_first),
         _in_cosine(waves["sin"], _chebyshev_second),
         _series(waves, i + j + 1),
@@ -67,7 +65,7 @@ Waves = dict[str, dict[int, Fraction]]
 
 
 def _waves(i: int, j: int) -> Waves:
-    """I_ij as a sum over frequencies n of cos nφ, sin nφ, φ cos nφ and φ sin nφ."""
+    """I_ij as a sum over frequencies n of cos nφ, sin nφ and φ cos nφ."""
     order = i + j
     # sin^i t sin^j(φ − t) by Euler's formula, integrated frequency by frequency
     scale = Fraction((-1) ** (order // 2), 2**order)
@@ -77,9 +75,9 @@ def _waves(i: int, j: int) -> Waves:
         for m in range(j + 1):
             weight = scale * math.comb(i, k) * math.comb(j, m) * (-1) ** (k + m)
             first, second = i - 2 * k, j - 2 * m
-            # equal frequencies do not oscillate in t: the integral is φ times a wave
+            # equal frequencies, of even orders alone, do not oscillate in t: the integral is φ times a wave
             if first == second:
-                _add(found, "angle cos" if even else "angle sin", first, weight)
+                _add(found, "angle cos", first, weight)
                 continue
             share = weight / (first - second) * (1 if even else -1)
             _add(found, "sin" if even else "cos", first, share)

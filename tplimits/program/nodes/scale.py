@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable
 import sympy
 from sympy import Expr, Rational, Symbol
 
-from tplimits.program.nodes.entries import Entry, N
+from tplimits.program.nodes.entries import AxisSum, Entry, Leaf, N
 from tplimits.program.parts import found, longer
 
 _ROOT = Symbol("n^(-1/q)", positive=True)
@@ -116,14 +116,26 @@ def beside_power(expr: Expr) -> tuple[Expr, Symbol, int, int]:
     """
     small, root, q = in_root(expr)
     # named, so that nothing is multiplied into what is divided by
-    inside = (f for f in found(small, sympy.Function, sympy.Pow) if f.as_base_exp()[0] != root)
+    inside = {f for f in found(small, sympy.Function, sympy.Pow) if f.as_base_exp()[0] != root}
+    inside |= {leaf for leaf in found(small, Leaf) if leaf.has(root) and not isinstance(leaf, AxisSum)}
     apart: dict[Expr, Expr] = {f: sympy.Dummy() for f in inside}
-    terms = sympy.Add.make_args(sympy.expand(small.xreplace(apart)))
-    split = [term.as_independent(root, as_Add=False) for term in terms]
-    powers = [-int(power.as_base_exp()[1]) if power != 1 else 0 for _, power in split]
-    most = max(powers, default=0)
-    whole = sympy.Add(*(c * root ** (most - power) for (c, _), power in zip(split, powers, strict=True)))
+    split = _split(small.xreplace(apart), root)
+    most = max((-power for _, power in split), default=0)
+    whole = sympy.Add(*(c * root ** (most + power) for c, power in split))
     return whole.xreplace({name: f for f, name in apart.items()}), root, most, q
+
+
+def _split(expr: Expr, root: Symbol) -> list[tuple[Expr, int]]:
+    """The terms of a sum of powers of a root: what each power multiplies, and its exponent; out of sums over axes too.
+
+    >>> i, ε, x = Symbol("i"), _ROOT, Symbol("x", real=True)
+    >>> _split(AxisSum(x + ε * i, i, Symbol("token")) / ε, ε)
+    [(AxisSum(x, i, token), -1), (AxisSum(i, i, token), 0)]
+    """
+    sums = {s for s in found(expr, AxisSum) if s.has(root)}
+    named = {s: sympy.Add(*(AxisSum(c, *s.args[1:]) * root**k for c, k in _split(s.summand, root))) for s in sums}
+    terms = (t.as_independent(root, as_Add=False) for t in sympy.Add.make_args(sympy.expand(expr.xreplace(named))))
+    return [(c, int(power.as_base_exp()[1]) if power != 1 else 0) for c, power in terms]
 
 
 def powers_of_n(expr: Expr) -> list[Expr]:

@@ -47,6 +47,41 @@ def test_a_mean_moves_with_the_logits_it_depends_on(network):
     assert abs(draws.mean() - tangent_kernel(moved=False)) > 40 * error
 
 
+def test_logits_of_two_widths_that_read_one_vector_are_independent():
+    """Given x, s ~ N(0, C) over k neurons and w ~ N(0, C) over n: E (s + w)² = 2C; were they one number it would be 4C.
+
+    Of networks of that many heads as well: with ratio k/n = ½ both have the same law.
+    """
+
+    @tp.network
+    def network(
+        Q: tp.Matrix["k", "n", "head"],
+        c: tp.Vector["k", "head"],
+        a: tp.Vector["head"],
+        ξ: tp.Input["d"],
+        U: tp.Vector["d"],
+        v: tp.Vector,
+    ):
+        x = tp.sum(U * ξ, over="d")
+        s = tp.sqrt(tp.width("k")) * tp.avg((Q @ x) * c)
+        w = tp.sqrt(tp.n) * tp.avg(x * a)
+        return v * tp.mean((s + w) ** 2, over="head")
+
+    found = tp.derive(network, tp.Kernels(train=("v",), infinite=("head",))).evaluate(X)
+    assert found.nngp[0, 0] == pytest.approx((2 * C) ** 2, rel=1e-12)
+    rng = np.random.default_rng(0)
+    n, k, heads = 64, 32, 4000
+    means = []
+    for _ in range(40):
+        x = rng.standard_normal((n, 2)) @ X[0]
+        image = rng.standard_normal((heads, k)) * np.linalg.norm(x) / np.sqrt(n)  # Q x, a fresh Q for every head
+        s = (image * rng.standard_normal((heads, k))).sum(1) / np.sqrt(k)
+        w = rng.standard_normal((heads, n)) @ x / np.sqrt(n)
+        means.append(np.mean((s + w) ** 2))
+    error = np.std(means) / np.sqrt(len(means))
+    assert abs(np.mean(means) - 2 * C) < 4 * error < C / 2
+
+
 @pytest.mark.long
 @pytest.mark.sampling
 def test_networks_have_means_that_move():
@@ -124,3 +159,77 @@ def test_networks_have_norms_that_move_behind_images():
     right, wrong = ({"ntk": np.array([[tangent_behind_an_image(moved)]])} for moved in (True, False))
     assert tp.check(limit, claims=right, **given).accepted
     assert not tp.check(limit, claims=wrong, **given).accepted
+
+
+HEADS = tp.Kernels(infinite=("head",))
+
+
+def of_means(read):
+    """v Σ_h read(m_h, s_h, x, Q_h x, H) with m_h = avg cos(s_h x), which is exp(−s²C/2) for s ~ N(0, C²)."""
+
+    @tp.network
+    def network(
+        ξ: tp.Input["d"],
+        U: tp.Vector["d"],
+        Q: tp.Matrix["n", "n", "head"],
+        P: tp.Matrix["n", "n", "head"],
+        v: tp.Vector,
+    ):
+        x = tp.sum(U * ξ, over="d")
+        s = tp.sqrt(tp.n) * tp.avg((Q @ x) * (P @ x))
+        m = tp.avg(tp.cos(s * x))
+        return v * tp.sum(read(m, s, x, Q @ x, tp.size("head")), over="head")
+
+    return network
+
+
+def over_a_box(s, x):
+    β = tp.neuron("β")
+    y = tp.cos(s * x)
+    m = tp.avg(x * y[β] + y[β], over=β)
+    return m
+
+
+def test_means_that_logits_stand_inside_of_enter_sums_over_heads_linearly():
+    """E m = (1 + C³)^(−1/2), of other heads in all pairs that count; U moves x alone."""
+    found = tp.derive(of_means(lambda m, s, x, h, H: (2 * m - 1) * x / H), HEADS).evaluate(X)
+    kernel = C * (2 / np.sqrt(1 + C**3) - 1) ** 2
+    assert found.nngp[0, 0] == pytest.approx(kernel, rel=1e-9)
+    assert found.ntk[0, 0] == pytest.approx(2 * kernel, rel=1e-9)
+    boxed = tp.derive(of_means(lambda m, s, x, h, H: over_a_box(s, x) / H), HEADS).evaluate(X)
+    assert boxed.nngp[0, 0] == pytest.approx((C + 1) / (1 + C**3), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda m, s, x, h, H: m * m * x / H,
+        lambda m, s, x, h, H: tp.sin(m) * x / H,
+        lambda m, s, x, h, H: m * tp.cos(s) * x / H,
+        lambda m, s, x, h, H: m * h / tp.sqrt(H),
+        lambda m, s, x, h, H: over_a_box(s, x) ** 2 / H,
+    ],
+    ids=["its square", "a function", "beside its logit", "its second moment", "of a box"],
+)
+def test_of_other_functions_of_such_means_nothing_is_told(read):
+    """E m² = (1 + 2C³)^(−1/2) is not (E m)², which stood for it; Θ lost what U moves."""
+    with pytest.raises(tp.NoLimitError, match=r"` is a mean over neurons .* of which the mean alone is derived"):
+        tp.derive(of_means(read), HEADS)
+
+
+def test_functions_of_images_that_are_gaussian_given_logits_alone_are_refused():
+    @tp.network
+    def network(
+        ξ: tp.Input["d"],
+        U: tp.Vector["d"],
+        Q: tp.Matrix["n", "n", "head"],
+        P: tp.Matrix["n", "n", "head"],
+        v: tp.Vector,
+    ):
+        x = tp.sum(U * ξ, over="d")
+        s = tp.sqrt(tp.n) * tp.avg((Q @ x) * (P @ x))
+        y = P @ tp.tanh(s * x)
+        return v * tp.mean(tp.tanh(y), over="head")
+
+    with pytest.raises(tp.NoLimitError, match="Gaussian only given random logits"):
+        tp.derive(network, HEADS)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import sympy
 
 import tplimits as tp
 
@@ -81,6 +82,45 @@ def test_a_sum_that_grows_is_refused_in_the_words_of_the_program(power):
     with pytest.raises(tp.NoLimitError, match=r"grows like|infinitely many members") as refused:
         tp.derive(network, HEADS)
     assert "TableEntry" not in str(refused.value) and "Moment" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "factor",
+    [
+        lambda H: 1 / tp.sqrt(H) + 2 / H,
+        lambda H: tp.sqrt(H + 1) / H,
+        lambda H: tp.sqrt(H) / (H + tp.sqrt(H)),
+    ],
+)
+def test_what_multiplies_a_sum_counts_by_its_leading_power(factor):
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], Q: tp.Matrix["n", "n", "head"], v: tp.Vector):
+        return v * factor(tp.size("head")) * tp.sum(tp.sign(Q @ inputs(U, ξ)), over="head")
+
+    found = tp.derive(network, tp.Kernels(train=("v",), infinite=("head",))).evaluate(X)
+    arcsine = 2 / np.pi * np.arcsin(C / np.sqrt(np.outer(np.diag(C), np.diag(C))))
+    np.testing.assert_allclose(found.nngp, arcsine, rtol=1e-12)
+    # of a number of heads: H c(H)² arcsine, which comes nearer
+    distances = [abs(float(H * factor(sympy.Integer(H)) ** 2) - 1) for H in (10**4, 10**6, 10**8)]
+    assert distances[2] < distances[1] / 5 < distances[0] / 25
+
+
+@pytest.mark.parametrize(
+    ("read", "why"),
+    [
+        (lambda total, H: tp.tanh(total), "which grows with their number"),
+        (lambda total, H: tp.tanh(total / H), "vanishes like a power of their number"),
+        (lambda total, H: tp.tanh((1 / tp.sqrt(H) + 2 / H) * total), "vanishes like a power of their number"),
+        (lambda total, H: tp.sin(H) * total, "is not clear"),
+    ],
+)
+def test_functions_of_sums_that_are_not_of_order_one_are_refused_for_what_they_do(read, why):
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], Q: tp.Matrix["n", "n", "head"], v: tp.Vector):
+        return v * read(tp.sum(tp.sign(Q @ inputs(U, ξ)), over="head"), tp.size("head"))
+
+    with pytest.raises(tp.NoLimitError, match=why):
+        tp.derive(network, HEADS)
 
 
 def test_functions_of_sums_of_functions():
@@ -256,3 +296,30 @@ def test_a_function_of_a_sum_by_its_name_at_finite_width():
         error = drawn.std(0) / np.sqrt(len(drawn))
         assert np.all(np.abs(drawn.mean(0) - limit) < 4.5 * error + 3e-3)
         assert np.any(np.abs(drawn.mean(0) - 1.15 * limit) > 4.5 * error + 3e-3)
+
+
+def test_a_sum_of_functions_beside_each_of_its_members():
+    """Σ_h h_h/√H · Σ_g tanh(h_g)/√H is a product of Gaussians, E A A′ B B′ by Isserlis; E h tanh h′ = C E sech²."""
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], Q: tp.Matrix["n", "n", "head"], v: tp.Vector):
+        h = Q @ inputs(U, ξ)
+        total = tp.sum(tp.tanh(h), over="head") / root()
+        return v * tp.sum(h * total, over="head") / root()
+
+    nngp = tp.derive(network, HEADS).evaluate(X).nngp[0, 1]
+    squares = pair_mean(np.tanh, np.tanh)
+    slope = [float(WEIGHTS @ (1 - np.tanh(np.sqrt(c) * NODES) ** 2)) for c in np.diag(C)]
+    own, across = C[0, 0] * slope[0] * C[1, 1] * slope[1], C[0, 1] ** 2 * slope[0] * slope[1]
+    assert nngp == pytest.approx(C[0, 1] * squares + own + across, rel=1e-6)
+    assert nngp != pytest.approx(C[0, 1] * squares, rel=1e-1)
+
+
+def test_two_infinite_axes_in_one_product_are_refused():
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], Q: tp.Matrix["n", "n", "head", "expert"], v: tp.Vector):
+        inner = tp.sum(tp.tanh(Q @ inputs(U, ξ)), over="head") / root()
+        return v * tp.sum(inner, over="expert") / root("expert")
+
+    with pytest.raises(tp.NoLimitError, match="sums over two different infinite axes"):
+        tp.derive(network, tp.Kernels(infinite=("head", "expert")))

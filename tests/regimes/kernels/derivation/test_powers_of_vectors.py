@@ -112,3 +112,27 @@ def test_gradients_of_what_is_beside_a_root_of_n_are_random():
 def test_a_mean_that_data_decide_is_told_in_the_words_of_all_engines():
     with pytest.raises(tp.NoLimitError, match=r"unless the means of the term .* cancel it grows without bound"):
         kernels(lambda x, y, W, a: tp.sqrt(n) * (tp.avg(x**2) - 1) * y)
+
+
+@pytest.mark.parametrize(
+    ("beside", "of_u"),
+    [(lambda u, root: tp.cos(u / root), 0), (lambda u, root: root * tp.tanh(u / root), 1)],
+    ids=["cos", "tanh"],
+)
+def test_sums_over_axes_that_hold_n_stand_beside_functions_of_n(beside, of_u):
+    """Σ (y + w/√n) is Σ y, of covariance ⟨Σ ξ, Σ ξ′⟩; the function is 1 or u, and adds 1 to K and what moves u to Θ.
+
+    The sum once stood for a power of n, and was lost: K was 1.
+    """
+
+    @tp.network
+    def network(ξ: tp.Input["token", "d"], U: tp.Vector["d"], w: tp.Vector["token"], u: tp.Vector, v: tp.Vector):
+        y = tp.sum(U * ξ, over="d")
+        return v * (tp.sum(y + w / tp.sqrt(tp.n), over="token") + beside(u, tp.sqrt(tp.n)))
+
+    tokens = np.array([[[1.0, 0.5], [-0.3, 0.8]], [[0.2, -1.0], [0.7, 0.1]]])
+    gram = tokens.sum(1) @ tokens.sum(1).T
+    found = tp.derive(network, tp.Kernels()).evaluate(tokens)
+    np.testing.assert_allclose(found.nngp, gram + 1, rtol=1e-12)
+    np.testing.assert_allclose(found.ntk, 2 * gram + 1 + of_u, rtol=1e-12)
+    assert abs(found.nngp - 1).min() > 0.1

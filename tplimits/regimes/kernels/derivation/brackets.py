@@ -23,6 +23,7 @@ from tplimits.regimes.kernels.derivation.leaves import (
     Moment,
     Of,
     TableEntry,
+    Unknown,
     on_first,
     on_second,
     plain_axis,
@@ -73,6 +74,14 @@ class Brackets(Expectations):
             self._forms[key] = self.new_node(Node(name, tuple(names), degree, sources, body, gaussian, over=over))
         return Of(Integer(self._forms[key]), Integer(side), *theirs)
 
+    def known_by_mean(self, name: str, vector: Expr, mean: Expr) -> Of:
+        """A random function of logits of which the mean alone is told, with the free indices of a vector."""
+        mine = sorted(free_indices(vector), key=lambda s: s.name)
+        names = _axes_named(mine)
+        placed = mean.xreplace({i: axis_symbol(a) for i, a in zip(mine, names, strict=True)})
+        number = self.new_node(Node(name, tuple(names), 0, frozenset({("√n", 0, None)}), gaussian=False, mean=placed))
+        return Of(Integer(number), ONE_SIDE, *mine)
+
     def image(self, like: Node, vector: Expr) -> Of:
         """The hat of another vector under the matrix of a node, as an entry of a node of its own that equal ones share.
 
@@ -101,6 +110,8 @@ class Brackets(Expectations):
 
     def mean_of(self, leaf: Of) -> Expr:
         node = self.nodes[leaf.node]
+        if node.mean is not None:
+            return self.placed(node.mean, node.axes, leaf)
         # centred: Gaussian, or linear in a fresh δθ
         if node.gaussian or node.degree or node.body is None:
             return S.Zero
@@ -123,6 +134,7 @@ class Brackets(Expectations):
         self, nodes: tuple[int, ...], left: tuple[str, ...], right: tuple[str, ...], value: Expr, rule: str = "bracket"
     ) -> Expr:
         single = len(nodes) == 1
+        self.refuse_unknown(value)
         # before it is remembered: every later bracket would rest on it
         self.refuse_free(nodes, value, {*map(axis_symbol, left), *(second(axis_symbol(a)) for a in right)})
         # equal definitions share a table, whatever vectors they are of
@@ -197,7 +209,8 @@ class Brackets(Expectations):
 
     def _short_or_entry(self, p: int, q: int, left: tuple[str, ...], right: tuple[str, ...], value: Expr) -> Expr:
         value = canonical_bound_axes(value)
-        if value.is_number or isinstance(value, (TableEntry, Kron)):
+        # what is not known of one member may count for nothing: refused where it is left
+        if value.is_number or isinstance(value, (TableEntry, Kron)) or value.has(Unknown):
             return value
         if isinstance(value, sympy.Mul) and len(value.args) == 2 and _is_scaled_entry(value.args):
             return value
@@ -215,6 +228,8 @@ class Brackets(Expectations):
         a, b = self.nodes[p], self.nodes[q]
         left = Of(Integer(p), ONE_SIDE, *map(axis_symbol, a.axes))
         right = Of(Integer(q), OTHER_SIDE, *(second(axis_symbol(x)) for x in b.axes))
+        if a.mean is not None or b.mean is not None:
+            return self._known_by_means(left, right, same)
         if a.body is None and b.body is None:
             return self._primitive(p, q, same)
         if a.over != b.over and a.over and b.over:
@@ -225,6 +240,13 @@ class Brackets(Expectations):
         mine = terms(a.body) if a.body is not None else terms(left)
         theirs = terms((on_second(b.body) if b.body is not None else right).xreplace(same))
         return self.mean_of_terms(products([mine, theirs]))
+
+    def _known_by_means(self, left: Of, right: Of, same: Mapping[Expr, Expr]) -> Expr:
+        """The product of means for different members of an infinite family; of one member it is not known."""
+        axes = [axis_symbol(a) for a in self.nodes[left.node].axes if a in self.infinite]
+        one = sympy.Mul(*(Kron(i, second(i).xreplace(same)) for i in axes if second(i) in right.indices))
+        means = self.mean_of(left) * on_second(self.mean_of(Of(right.args[0], ONE_SIDE, *map(on_first, right.indices))))
+        return one * Unknown(left.args[0], right.args[0]) + (1 - one) * means.xreplace(same)
 
     def _primitive(self, p: int, q: int, merge: Mapping[Expr, Expr]) -> Expr:
         """Brackets of initial vectors, of hats of one matrix, of fluctuations."""

@@ -168,6 +168,7 @@ def derive_kernels(
     # before K is taken: ⟨x|x′⟩ is the covariance of the output for a fresh readout alone
     readout(state.program, vector)
     nngp = state.inner(left, right)
+    state.refuse_unknown(nngp)
     ntk, refusal = S.Zero, ""
     if vector in moved.of:
         p = moved.of[vector]
@@ -175,6 +176,7 @@ def derive_kernels(
         refusal = state.judged.why_infinite(p)
         try:
             ntk = S.Zero if refusal else state.inner(Of(Integer(p), *left.args[1:]), Of(Integer(p), *right.args[1:]))
+            state.refuse_unknown(ntk)
         except NoTangentKernel as error:
             refusal = str(error)
         except NotAFunction:

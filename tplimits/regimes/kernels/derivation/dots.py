@@ -66,7 +66,7 @@ def _by_stein(state: Recursion, operand: Expr, view: View) -> Expr:
     # a hat under a sum is as many hats as its axis is long, with a Gram of that size
     if any(free_indices(x) & bound or _marked(state, x, view) != _slot(x) for x in hats):
         raise NoLimitError(
-            f"the derivative of {sympy.sstr(operand):.120} along images under the transpose is no function (a jump at "
+            f"the derivative of {state.shown(operand):.120} along images under the transpose is no function (a jump at "
             "the place of another), and Stein's form needs one image at a time (hypothesis of Eq. 2.19: a derivative "
             "in the mean). Smooth one of the jumps, or use a matrix of its own for the way back."
         )

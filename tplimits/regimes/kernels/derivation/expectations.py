@@ -12,11 +12,20 @@ from tplimits.errors import NoLimitError
 from tplimits.law.closed_forms.isserlis import gaussian_polynomial
 from tplimits.program.nodes.entries import AxisSum, free_indices
 from tplimits.program.nodes.functions import elementary
-from tplimits.program.parts import linked
+from tplimits.program.parts import found, linked
 from tplimits.regimes.kernels.derivation.deltas import conditional, without_vanishing_deltas
 from tplimits.regimes.kernels.derivation.forms import Forms, scales_outside
 from tplimits.regimes.kernels.derivation.infinite import limit_of_sum, members_summed, with_infinite_axes
-from tplimits.regimes.kernels.derivation.leaves import DrawMean, Moment, NoTangentKernel, Of, Slot, plain_axis
+from tplimits.regimes.kernels.derivation.leaves import (
+    ONE_SIDE,
+    DrawMean,
+    Moment,
+    NoTangentKernel,
+    Of,
+    Slot,
+    Unknown,
+    plain_axis,
+)
 from tplimits.regimes.kernels.derivation.nodes import overlap
 from tplimits.regimes.kernels.derivation.openings import Openings
 from tplimits.regimes.kernels.derivation.terms import Term, collapsed, connected, is_random, products, terms
@@ -83,7 +92,8 @@ class Expectations(Openings):
             else:
                 index = next(x for x, a in term.bounds if plain_axis(a.name) in axes and x in free_indices(beside[0]))
                 limit = limit_of_sum(self, term, index)
-                spread = [limit] if limit is not None else []
+                assert limit is not None  # of a sum that need not be centred there always is one
+                spread = [limit]
             return [t for whole in spread for t in self._with_sums_opened(whole)]
         return [term]
 
@@ -145,7 +155,7 @@ class Expectations(Openings):
                 return self.inner(factors[0], factors[1])
         # a node that is made of others is written out, one at a time: other factors may be closed as they stand
         for i, factor in enumerate(factors):
-            if isinstance(factor, Of) and not self.nodes[factor.node].gaussian:
+            if isinstance(factor, Of) and not self.nodes[factor.node].gaussian and self.nodes[factor.node].mean is None:
                 inner = terms(self.opened(factor))
                 if len(inner) > 1 and _stands_in_pole(factor, factors):
                     continue
@@ -155,10 +165,16 @@ class Expectations(Openings):
         still = [f for f in factors if not self._is_tangent(f)]
         if moving and still and not any(map(self.degree, still)):  # uncorrelated Gaussians are independent
             return self.expect(still) * self.expect(moving)
+        self.refuse_known_by_means(factors)
         # a softmax over tokens: as many variables as tokens, which no quadrature reaches
         if self._needs_draws(factors):
             return self._draw_means(factors)
         return self._moment(factors)
+
+    def refuse_unknown(self, value: Expr) -> None:
+        """NoLimitError where a mean is needed of a product of what is known by its mean alone."""
+        for unknown in found(value, Unknown):
+            self.refuse_known_by_means(Of(number, ONE_SIDE) for number in unknown.args)
 
     def _is_tangent(self, factor: Expr) -> bool:
         """Whether a factor is a Gaussian tangent: uncorrelated with all that is no tangent."""

@@ -14,7 +14,8 @@ from sympy import Expr, S, Symbol
 from sympy.utilities.iterables import multiset_partitions
 
 from tplimits.errors import NoLimitError
-from tplimits.program.nodes.entries import AxisSum, Kron, free_indices, size_symbol
+from tplimits.program.nodes.entries import AxisSum, Kron, N, free_indices, size_symbol
+from tplimits.program.nodes.scale import at_infinity, led
 from tplimits.program.parts import found
 from tplimits.regimes.kernels.derivation.leaves import SECOND, Moment, plain_axis
 from tplimits.regimes.kernels.derivation.terms import Term, connected
@@ -57,8 +58,7 @@ def with_infinite_axes(
 
 def members_summed(expr: Expr, infinite: Collection[str]) -> frozenset[str]:
     """The infinite axes that an expression sums over."""
-    sums = found(expr, AxisSum) if infinite else ()
-    return frozenset(plain_axis(x.axis) for x in sums).intersection(infinite)
+    return frozenset(plain_axis(x.axis) for x in found(expr, AxisSum)).intersection(infinite)
 
 
 def unfinished(expr: Expr, infinite: Collection[str]) -> list[Symbol]:
@@ -128,21 +128,26 @@ def independent(moment: Moment) -> Expr:
     return result
 
 
+def at_many(expr: Expr, size: Symbol) -> Expr:
+    """An expression at infinitely many members; ValueError, with the term, where it grows with their number.
+
+    >>> H = size_symbol("head")
+    >>> at_many(H * (1 / sympy.sqrt(H) + 2 / H) ** 2, H)
+    1
+    """
+    width = sympy.Dummy(positive=True)
+    return at_infinity(expr.xreplace({N: width, size: N})).xreplace({width: N})
+
+
 def leading(coefficient: Expr, size: Symbol, value: Expr, shown: Callable[[Expr], str]) -> Expr:
     """The limit of the coefficient of a mean as the size goes to infinity."""
-    powered = sympy.powsimp(coefficient)
-    if powered.is_Add:
-        addends = sympy.expand(coefficient).args
-        return sympy.Add(*(leading(addend, size, value, shown) for addend in addends))
-    free, power = powered.as_independent(size)
-    if power == 1:
-        return free
-    base, exponent = power.as_base_exp()
-    if base != size or not exponent.is_Rational:
+    try:
+        return at_many(coefficient, size)
+    except ValueError:
+        power = led(coefficient.xreplace({size: N}))
+    if power is None:
         raise NoLimitError(f"the power of {size} in {shown(coefficient)} is not clear.")
-    if exponent < 0:
-        return S.Zero
-    axis, grown = size.name.strip("|"), str(size**exponent).replace("**", "^")
+    axis, grown = size.name.strip("|"), str(size ** power[0]).replace("**", "^")
     # a mean that is 0 at its own order may have been more at lower ones
     times = f"times {shown(value):.120}" if value != 0 else "times a mean that vanishes only to leading order"
     raise NoLimitError(

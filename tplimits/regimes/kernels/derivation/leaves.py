@@ -107,6 +107,10 @@ class DrawMean(Leaf):
     product: Expr = argument(0)
 
 
+class Unknown(Leaf):
+    """The mean of a product of two nodes of which one is known by its mean alone: (node, node)."""
+
+
 class Given(Data):
     """A logit that a kernel is conditional on: (fluctuation, side, *indices)."""
 

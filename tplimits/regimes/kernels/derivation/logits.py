@@ -53,6 +53,14 @@ def mean_given(state: Recursion, operand: Expr) -> Expr:
     return found
 
 
+def random(state: Recursion, name: str, operand: Expr, mean: Expr) -> Expr:
+    """A mean over neurons given logits; where functions of neurons hold these, as what is known by its mean alone."""
+    factors = (f for term in terms(_outside(state, operand)) for f in term.factors)
+    mixed = (f for f in factors if not all(is_made_of(state, x) for x in state.leaves(f)))
+    is_mixed = any(is_given(state, x) for f in mixed for x in state.leaves(f))
+    return state.known_by_mean(name, operand, mean) if is_mixed else mean
+
+
 def image_apart(state: Recursion, number: int) -> Expr | None:
     """W (s y) as s·W y, with logits s in front of images that are Gaussian whatever they are; None where none are."""
     node, found = state.nodes[number], S.Zero
@@ -137,20 +145,26 @@ def boxed(state: Recursion, expr: Expr, s: Instruction | None) -> Expr:
     parts = []
     for term in terms(expr):
         value = term.coefficient
-        sides = [{int(leaf.side) for leaf in state.leaves(f)} for f in term.factors]
+        # logits are of no neuron
+        sides = [{int(x.side) for x in state.leaves(f) if not is_made_of(state, x)} or {1} for f in term.factors]
         if any(len(found) > 1 for found in sides):
-            where = f"`{s.name}` ({s.line})" if s is not None else "an outer nonlinearity"
+            where = f"`{s.name}` ({s.line})" if s is not None else _name(s)
             raise NoLimitError(
                 f"{where}: kernels of a function that mixes two neurons inseparably are not offered; write it as "
                 "a sum of products of functions of one neuron each."
             )
         for side in sorted({s for found in sides for s in found} - {1}):
             mine = [_at_side(f, ONE_SIDE) for f, found in zip(term.factors, sides, strict=True) if found == {side}]
-            moved = any(is_given(state, x) and state.degree(x) for f in mine for x in state.leaves(f))
-            value *= moved_mean(state, sympy.Mul(*mine)) if moved else state.expect(mine)
+            vector, given = sympy.Mul(*mine), [x for f in mine for x in state.leaves(f) if is_given(state, x)]
+            mean = moved_mean(state, vector) if any(map(state.degree, given)) else state.expect(mine)
+            value *= random(state, _name(s), vector, mean) if given and not state.degree(vector) else mean
         own = [f for f, found in zip(term.factors, sides, strict=True) if found == {1}]
         parts.append(summed(value * sympy.Mul(*own), term.bounds))
     return sympy.Add(*parts)
+
+
+def _name(s: Instruction | None) -> str:
+    return s.name if s is not None else "an outer nonlinearity"
 
 
 def _at_side(expr: Expr, side: Integer) -> Expr:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import networkx
 import sympy
-from sympy import Expr, Integer, S
+from sympy import Expr, Integer, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import AxisSum, Leaf, axis_symbol, free_indices
 from tplimits.program.nodes.kinds import Avg, Nonlin
 from tplimits.program.parts import put_in, rebuilt
 from tplimits.regimes.kernels.derivation.infinite import (
+    at_many,
     drawn_by_members,
     grown,
     is_of_members,
@@ -99,12 +100,21 @@ def _inside_functions(state: Expectations, expr: Expr) -> Expr:
         return expr
     found = rebuilt(spread, [sympy.expand(with_limits_of_sums(state, a)) for a in spread.args])
     if left := sizes(found, state.infinite):
-        axis = left[0].name.strip("|")
-        raise NoLimitError(
-            f"{state.shown(expr):.120} is a function of a sum over infinitely many members of `{axis}`, which grows "
-            f"with their number: divide by tp.sqrt(tp.size({axis!r})) for independent members, by tp.size for averages."
-        )
+        raise NoLimitError(f"{state.shown(expr):.120} is a function of a sum over {_not_of_order_one(found, left[0])}")
     return found
+
+
+def _not_of_order_one(expr: Expr, size: Symbol) -> str:
+    axis = size.name.strip("|")
+    many, divide = f"infinitely many members of `{axis}`", f"divide by tp.sqrt(tp.size({axis!r}))"
+    try:
+        at_many(expr, size)
+    except ValueError:
+        return f"{many}, which grows with their number: {divide} for independent members, by tp.size for averages."
+    return (
+        f"{many}, of which all or a part vanishes like a power of their number: what a function makes of that at lower "
+        f"orders is not derived. Leave the part out, or {divide} what has no mean."
+    )
 
 
 def _with_sums_of_members(state: Expectations, expr: Expr) -> Expr:

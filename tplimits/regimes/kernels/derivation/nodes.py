@@ -33,6 +33,7 @@ class Node:
     `body` gives it through other nodes; without one it is Gaussian of its own: an initial vector, the hat of an
     image W x (`view`, `operand`), or a fluctuation √n·Avg (`operand`).  `gaussian` tells that the family is centred
     and jointly Gaussian with all others of that kind.  `degree` is 1 for tangents, which are linear in δθ.
+    Of a random function of logits that is known by its `mean` alone, nothing else is derived.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Node:
     operand: Expr | None = None
     over: str | None = None
     initial: bool = False
+    mean: Expr | None = None
 
     @property
     def is_fluctuation(self) -> bool:

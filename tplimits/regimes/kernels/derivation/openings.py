@@ -31,6 +31,16 @@ class Openings(ABC):
     def form(self, expr: Expr, side: int, gaussian: bool = True) -> Of:
         """A Gaussian linear form, or a function, as an entry of a node of its own."""
 
+    def refuse_known_by_means(self, factors: Iterable[Expr]) -> None:
+        """NoLimitError where more is needed of a mean that logits stand inside of than its mean."""
+        for node in (self.nodes[leaf.node] for f in factors for leaf in self.leaves(f)):
+            if node.mean is not None:
+                raise NoLimitError(
+                    f"`{node.name}` is a mean over neurons of a function of them and of random logits: a random "
+                    "function of the logits, of which the mean alone is derived. Let it enter sums over the members "
+                    "linearly and beside nothing that is made of the logits, or take these out of what is averaged."
+                )
+
     def leaves(self, expr: Expr) -> frozenset[Of]:
         return leaves(expr)
 
@@ -38,6 +48,7 @@ class Openings(ABC):
         """A node written through the nodes it is made of."""
         node = self.nodes[leaf.node]
         if node.body is None:
+            self.refuse_known_by_means([leaf])
             raise NoLimitError(
                 f"`{node.name}` is Gaussian only given random logits, and a nonlinear function of it is taken before "
                 'they are averaged. Sum over an axis of infinitely many heads first: tp.Kernels(infinite=("head",)).'

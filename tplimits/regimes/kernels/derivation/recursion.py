@@ -156,7 +156,8 @@ class Recursion(Brackets):
             value = logits.moved_mean(self, operand) if fluctuates else S.Zero
         else:
             mean = logits.mean_given(self, operand)
-            value = mean if fluctuates else self.named(mean, s.axes, position, "average")
+            known = logits.random(self, s.name, operand, mean) if fluctuates else None
+            value = self.named(mean, s.axes, position, "average") if known is None else known
             value += lower_orders(whole - operand, partial(logits.mean_given, self))
         # no power of n stands in any body: nothing can make the fluctuation of an average visible
         if not self._scaled:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import networkx
 
-from tplimits.law.hypotheses.fluctuation import OTHER_WIDTH, SHARED, initial_only, is_safe, origins_of, refused
+from tplimits.law.hypotheses.fluctuation import OTHER_WIDTH, SHARED, initial_only, is_apart, is_safe, refused
 from tplimits.law.hypotheses.zero import is_nothing_by_halves
 from tplimits.program.nodes.entries import N, width_symbol
 from tplimits.program.nodes.kinds import Avg, InitialScalar, InitialVector, Instruction, MatMul
@@ -34,8 +34,7 @@ def _objection(state: Recursion, node: int, other: int) -> str:
     if mine.degree != theirs.degree or (node != other and other in networkx.ancestors(state.program.graph, node)):
         return ""  # given the earlier one, the later is Gaussian, centred, of the law it has without it
     if mine.over != theirs.over:
-        shared = origins_of(state.program, node) & origins_of(state.program, other)
-        return OTHER_WIDTH if shared else ""
+        return "" if is_apart(state.program, node, other, state.infinite) else OTHER_WIDTH
     if initial_only(state.program, node) and initial_only(state.program, other):
         return ""
     return "" if is_safe(state.program, [node, other], state.infinite) else SHARED

@@ -222,8 +222,6 @@ def axis_sum(value: Expr, index: Symbol, axis: Symbol) -> Expr:
     inside: list[Expr] = []
     for factor in sympy.Mul.make_args(value):
         (inside if index in free_indices(factor) else outside).append(factor)
-    if value == 0:
-        return S.Zero
     return sympy.Mul(*outside, AxisSum(sympy.Mul(*inside), index, axis))
 
 
