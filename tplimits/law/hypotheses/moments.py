@@ -327,4 +327,4 @@ class _Analysis:
         if opened != base and not longer(opened, LONG):
             return self._power(opened, -power, others)
         told = ("whether (", base, ")**(", -power, ") is square integrable is not decided")
-        return Tail(Growth.UNKNOWN, why=told, unreal=has_flat(base))
+        return Tail(Growth.UNKNOWN, why=told, unreal=has_flat(base) and not self.almost_never_zero(base))
