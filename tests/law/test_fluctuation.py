@@ -321,7 +321,7 @@ def test_long_polynomials_of_correlated_fluctuations(power):
 
     # s + t is a Gaussian with variance E (x + relu x)² = 5/2, and s and t apart would be one with 3/2
     def spread(deviation):
-        mean, square = (gaussian_mean(lambda g: (1 + deviation * g) ** (k * power)) for k in (1, 2))
+        mean, square = (gaussian_mean(lambda g, k=k: (1 + deviation * g) ** (k * power)) for k in (1, 2))
         return square - mean**2
 
     assert variance(program) == pytest.approx(float(spread(mpmath.sqrt(2.5))), rel=1e-12)
