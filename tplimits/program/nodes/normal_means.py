@@ -26,9 +26,19 @@ from tplimits.errors import EvaluationError
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.crossings import between_waves, zeros
 from tplimits.program.nodes.entries import GaussMean
-from tplimits.program.nodes.halved import ENOUGH, NOT_SEEN, RADIUS, ROUNDING, Line, Mean, Unseen, settled, to_the_pole
 from tplimits.program.nodes.properties import DEGREES, FADING, TURNING, WAVES
-from tplimits.program.nodes.rules import density
+from tplimits.program.nodes.rules import (
+    ENOUGH,
+    NOT_SEEN,
+    RADIUS,
+    ROUNDING,
+    Line,
+    Mean,
+    Unseen,
+    density,
+    settled,
+    to_the_pole,
+)
 
 #: halvings of the distance from where a function turns
 _SEEN = 34
