@@ -92,17 +92,9 @@ class Unseen(Exception):
 def to_the_pole(line: Line, reach: float) -> Mean:
     """The integral over distances up to `reach`: panel by panel, and what is left by the ratio of the last two."""
     ends = reach * 2.0 ** -numpy.arange(_HALVINGS + 1.0)[::-1]
-    # nearer to a removable pole, as of log(1 + g²)/g², there is nothing but rounding
-    (whole, size, _), first, second = (
-        _rule(line, low * ends, high * ends) for low, high in ((0, 1), (0, 0.5), (0.5, 1))
-    )
-    value = first[0] + second[0]
-    doubt = abs(value - whole)
-    smooth = numpy.flatnonzero((size > 0) & (doubt <= _SMOOTH * size))
-    if smooth.size:
-        k = smooth[-1]
-        near = Mean(float(value[k]), float(2 * doubt[k] + ROUNDING * size[k]), float(size[k]))
-        return near + settled(line, ends[k:-1], ends[k + 1 :])
+    if (near := _smooth(line, ends)) is not None:
+        k, inside = near
+        return inside + settled(line, ends[k:-1], ends[k + 1 :])
     found = settled(line, ends[:-1], ends[1:])
     values, sizes, _ = _rule(line, ends[:4], ends[1:5])
     if not sizes[0]:
@@ -118,6 +110,21 @@ def to_the_pole(line: Line, reach: float) -> Mean:
         left.append(values[0] * ratio / (1 - ratio))
     error = abs(left[0] - left[1]) + 4 * ROUNDING * abs(left[0]) / (1 - ratio)
     return found + Mean(float(left[0]), float(error), abs(float(left[0])))
+
+
+def _smooth(line: Line, ends: Array) -> tuple[int, Mean] | None:
+    """The last of some distances up to which a rule and its halves agree, and the integral; None where none do.
+
+    Nearer to a removable pole, as of log(1 + g²)/g², there is nothing but rounding.
+    """
+    (whole, size, _), left, right = (_rule(line, low * ends, high * ends) for low, high in ((0, 1), (0, 0.5), (0.5, 1)))
+    value = left[0] + right[0]
+    doubt = abs(value - whole)
+    agreed = numpy.flatnonzero((size > 0) & (doubt <= _SMOOTH * size))
+    if not agreed.size:
+        return None
+    k = int(agreed[-1])
+    return k, Mean(float(value[k]), float(2 * doubt[k] + ROUNDING * size[k]), float(size[k]))
 
 
 def settled(line: Line, low: Array, high: Array) -> Mean:
