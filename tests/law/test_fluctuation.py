@@ -8,6 +8,7 @@ import pytest
 import sympy
 
 import tplimits as tp
+from tplimits.errors import EvaluationError
 
 
 def variance(function):
@@ -324,3 +325,53 @@ def test_functions_of_small_averages_beside_vectors(g, mean):
         return
     drawn = kernels.sample(X, draws=4096, seed=0).nngp.ravel()
     assert abs(drawn.mean() - mean) < 4 * drawn.std() / np.sqrt(len(drawn))
+
+
+@pytest.mark.parametrize("power", [2, 5, 6])
+def test_long_polynomials_of_correlated_fluctuations(power):
+    def program(x: tp.Vector, v: tp.Vector):
+        s, t = (tp.avg(v * y) * tp.sqrt(tp.n) for y in (x, tp.relu(x)))
+        return (1 + s + t) ** power
+
+    # s + t is a Gaussian with variance E (x + relu x)² = 5/2, and s and t apart would be one with 3/2
+    def spread(deviation):
+        mean, square = (gaussian_mean(lambda g, k=k: (1 + deviation * g) ** (k * power)) for k in (1, 2))
+        return square - mean**2
+
+    assert variance(program) == pytest.approx(float(spread(mpmath.sqrt(2.5))), rel=1e-12)
+    assert variance(program) != pytest.approx(float(spread(mpmath.sqrt(1.5))), rel=1e-3)
+
+
+def gaussian_mean(function):
+    return mpmath.quad(lambda g: function(g) * mpmath.npdf(g), [-mpmath.inf, -5, 0, 5, mpmath.inf])
+
+
+#: functions of two Gaussians whose squares have no mean, though integrals settle on numbers
+WITHOUT_VARIANCE = {
+    "1/√(s² + t²)": lambda s, t: 1 / tp.sqrt(s * s + t * t),
+    "max(s, t)/(s² + t²)": lambda s, t: tp.maximum(s, t) / (s * s + t * t),
+    "max(s, t)/min(s, t)": lambda s, t: tp.maximum(s, t) / tp.minimum(s, t),
+    "1/√|s|": lambda s, t: 1 / tp.sqrt(tp.abs(s)),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_VARIANCE)
+@pytest.mark.parametrize("correlated", [False, True])
+def test_functions_of_fluctuations_without_a_variance_are_refused(name, correlated):
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector, v: tp.Vector):
+        s = (tp.avg(x * y) * tp.sqrt(tp.n)).named("s")
+        t = (tp.avg(y * x**3 if correlated else v * x**3) * tp.sqrt(tp.n)).named("t")
+        return WITHOUT_VARIANCE[name](s, t)
+
+    with pytest.raises(EvaluationError, match="random in the limit and has no finite variance"):
+        tp.derive(program).evaluate(only=("return",))
+
+
+def test_a_function_of_fluctuations_that_has_a_variance_beside_a_pole():
+    def program(x: tp.Vector, y: tp.Vector, v: tp.Vector):
+        s, t = (tp.avg(x * z) * tp.sqrt(tp.n) for z in (y, v))
+        return s / (s * s + t * t) ** sympy.Rational(3, 4)
+
+    # r^(−1/2) cos φ: ½ E 1/r = ½ √(π/2)
+    assert variance(program) == pytest.approx(math.sqrt(math.pi / 2) / 2, rel=1e-6)

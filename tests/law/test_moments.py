@@ -1,11 +1,36 @@
-"""What a dot coefficient in Stein's form is shown as where its Gram matrix is singular."""
+"""What open means and dot coefficients are shown as: functions of constants, and pseudo-inverses of singular Grams."""
 
 from __future__ import annotations
 
+import mpmath
 import pytest
 import sympy
 
 import tplimits as tp
+from tplimits.law.means import Expectation
+
+
+@pytest.mark.parametrize("where", ["alone", "over boxes"])
+def test_open_means_are_functions_of_constants(where):
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector, *, γ):
+        b = tp.neuron("b")
+        return tp.avg(tp.tanh(γ * x) ** 2 if where == "alone" else tp.tanh(tp.avg(tp.tanh(γ * y[b] + x) ** 2, over=b)))
+
+    shown = tp.derive(program).scalar("return")
+    (γ,) = shown.free_symbols
+    assert str(γ) == "γ" and shown.has(Expectation)
+    assert shown.diff(γ) != 0 and sympy.diff(γ * shown, γ) == shown + γ * shown.diff(γ)
+    if where == "alone":
+        mean = shown.diff(γ).integrand
+        (x,) = mean.free_symbols - {γ}
+        slope = sympy.lambdify(x, mean.subs(γ, 2), "mpmath")
+
+        def value(γ):
+            return mpmath.quad(lambda x: mpmath.tanh(γ * x) ** 2 * mpmath.npdf(x), [-20, 0, 20])
+
+        found = mpmath.quad(lambda x: slope(x) * mpmath.npdf(x), [-20, 0, 20])
+        assert abs(found - mpmath.diff(value, 2)) < 1e-8 and abs(found) > 0.1
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])

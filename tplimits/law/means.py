@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from sympy import Expr, S, Symbol
+from sympy import Expr, Symbol
 
 from tplimits.program.nodes.entries import argument, arguments
 
 
-class BoxMean(Expr):
-    """E over the boxed copies alone: (integrand, *boxed variables), a function of the others."""
+class _Mean(Expr):
+    """(integrand, *variables that it is a mean over): a function of the other symbols."""
 
     is_commutative = True
     is_real = True
@@ -21,22 +21,15 @@ class BoxMean(Expr):
 
     def _eval_derivative(self, symbol: Symbol) -> Expr:
         # a derivative acts on slot 0 only: boxed copies are bound (Def. 2.6.5)
-        return BoxMean(self.integrand.diff(symbol), *self.boxed)
+        return self.func(self.integrand.diff(symbol), *self.boxed)
 
 
-class Expectation(Expr):
-    """E[integrand] over all Gaussian variables, shown to the user where no closed form is known."""
+class BoxMean(_Mean):
+    """E over the boxed copies alone."""
 
-    is_commutative = True
-    is_real = True
-    integrand: Expr = argument(0)
 
-    @property
-    def free_symbols(self) -> set[Symbol]:
-        return set()
-
-    def _eval_derivative(self, symbol: Symbol) -> Expr:
-        return S.Zero
+class Expectation(_Mean):
+    """E over all Gaussian variables, shown to the user where no closed form is known."""
 
     def _sympystr(self, printer) -> str:
         return f"E[{printer._print(self.args[0])}]"

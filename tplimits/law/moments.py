@@ -148,7 +148,8 @@ class NamedMoments:
         if isinstance(moment, NamedValue):
             return moment.value
         if isinstance(moment, OpenMoment):
-            return Expectation(moment.integrand)
+            random = filter(moment.gaussians.is_random, moment.integrand.free_symbols)
+            return Expectation(moment.integrand, *sorted(random, key=str))
         gram = sympy.Matrix(moment.gram)
         # only to be shown; numbers take the pseudo-inverse with a tolerance
         try:

@@ -16,11 +16,16 @@ from sympy import Expr, S, Symbol
 from tplimits.errors import EvaluationError
 from tplimits.law.expectation import Expectations
 from tplimits.law.gaussians import Gaussians, InitialSource
+from tplimits.law.hypotheses.moments import tail
+from tplimits.law.hypotheses.shells import diverging_pole
+from tplimits.law.hypotheses.tails import Growth
 from tplimits.law.moments import NamedValue
 from tplimits.law.observables import Observable, ScalarObservable
 
 if TYPE_CHECKING:
     from tplimits.law.state import Derivation
+
+_REPAIR = "Bound the function, or keep it away from its pole."
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,8 @@ class Target:
     label: str
     mean: Expr
     variance: Expr = S.Zero
+    #: why it has no variance
+    infinite: str = ""
 
 
 class _Fluctuations(Gaussians):
@@ -43,6 +50,10 @@ class _Fluctuations(Gaussians):
 
     def covariance(self, a: Symbol, b: Symbol) -> Expr:
         return self._covariances[a, b]
+
+    def family(self, symbol: Symbol) -> object:
+        """They may all be correlated."""
+        return None
 
 
 def limit_of(state: Derivation, observable: Observable) -> Expr:
@@ -63,8 +74,20 @@ def target(state: Derivation, observable: Observable) -> Target:
         return Target(observable.label, value)
     # the same moments: names inside the value keep their meaning, and new open means are integrated with the others
     outer = Expectations(_Fluctuations(state.covariances), state.engine.table, state.engine.moments)
+    # integrals over several of them do not always show that they diverge
+    if reason := _without_variance(value, outer.gaussians):
+        told = f"`{observable.label}` is random in the limit and has no finite variance: {reason}. {_REPAIR}"
+        return Target(observable.label, S.NaN, S.NaN, told)
     mean = outer.mean(value)
     return Target(observable.label, mean, sympy.expand(outer.mean((value - mean) ** 2)))
+
+
+def _without_variance(value: Expr, gaussians: Gaussians) -> str:
+    """Why a function of fluctuation scalars is certainly not square integrable; "" of others."""
+    growth = tail(value, gaussians)
+    if growth.kind is Growth.INFINITE:
+        return growth.reason
+    return "" if growth.established else diverging_pole(value, gaussians)
 
 
 def covariance(state: Derivation, a: Observable, b: Observable) -> Expr:

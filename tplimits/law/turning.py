@@ -54,7 +54,8 @@ class Turning:
             return 0
         value = sympy.Mul(*moved)  # factors that turn into one another
         kept = sympy.Mul(*(f for f in factors if self._turned(f, turned) not in (f, -f)))
-        return sign if value == kept else -sign if value == -kept else 0
+        # turned twice each is what it was: those that change places do so with the sign of their product
+        return sign if value == kept else 0
 
     def _turned(self, factor: Expr, turned: frozenset[Symbol]) -> Expr:
         key = (factor, turned & found(factor, Symbol))

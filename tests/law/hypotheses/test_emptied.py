@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
 
 import tplimits as tp
+from tplimits.errors import EvaluationError
 
 avg, relu = tp.avg, tp.relu
 
@@ -77,3 +80,46 @@ def test_what_is_kept_off_zero_is_not_asked():
 def test_it_is_seen_through_names():
     with pytest.raises(tp.NoLimitError, match="an average over other neurons"):
         tp.derive(program(shifted, 2.0, 0.0, lambda a, x: (lambda z: tp.tanh(z) / z)((a * tp.exp(x)).named("z"))))
+
+
+#: averages of which none is empty although others take both signs, and their means given y
+LEFT = {
+    "what is bounded below beside others": (
+        lambda y, x, b: tp.relu(tp.tanh(y) + x[b]),
+        lambda t: t * norm.cdf(t) + norm.pdf(t),
+    ),
+    "a function of others that is positive somewhere": (
+        lambda y, x, b: tp.relu(tp.tanh(y) + x[b] * x[b] - 1),
+        # E (x² − c²)₊ for c² = 1 − tanh y
+        lambda t: 2 * (np.sqrt(1 - t) * norm.pdf(np.sqrt(1 - t)) + t * norm.sf(np.sqrt(1 - t))),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LEFT)
+def test_averages_that_are_left_for_all_neurons_have_logarithms(case):
+    average, known = LEFT[case]
+
+    @tp.program
+    def logarithm(x: tp.Vector, y: tp.Vector):
+        b = tp.neuron("b")
+        left = tp.avg(average(y, x, b), over=b)
+        told = (tp.log(left) * y).named("told")
+        return tp.avg(told)
+
+    # that it has a second moment is a doubt of its own
+    number = tp.derive(logarithm, assume=("moment of told",)).evaluate()["return"]
+    truth = quad(lambda y: y * np.log(known(np.tanh(y))) * norm.pdf(y), -9, 9, points=[-3, 0, 3], limit=200)[0]
+    assert abs(number.value - truth) < 1e-8
+
+
+def test_an_average_that_holds_the_neuron_itself_is_left():
+    @tp.program
+    def near(x: tp.Vector):
+        b = tp.neuron("b")
+        others = tp.avg(tp.step(1 - (x - x[b]) ** 2), over=b)
+        told = (tp.log(others) * tp.exp(-x * x)).named("told")
+        return tp.avg(told)
+
+    with pytest.raises(EvaluationError, match="moment not established: told"):  # and no pole
+        tp.derive(near).evaluate()

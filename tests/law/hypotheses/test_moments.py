@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import mpmath
 import numpy
 import pytest
@@ -167,6 +169,74 @@ def test_a_mean_over_boxes_has_the_tail_of_what_is_averaged():
     assert numbers["return[0]"].value == pytest.approx(float((1 - mpmath.exp(-2)) / 4), abs=1e-12)
     # W.T y = … + E[∂y/∂h]·sin x and E x sin x = exp(−1/2), E ∂y/∂h = 1/2
     assert numbers["return[1]"].value == pytest.approx(float(mpmath.exp(-0.5) / 2), abs=1e-12)
+
+
+def test_a_mean_over_boxes_may_have_moments_that_what_is_averaged_has_not():
+    """E_b |x + y_b|^(−1/2) is bounded: a doubt, which can be taken on, and no infinite moment."""
+
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        b = tp.neuron("b")
+        z = tp.avg(1 / tp.sqrt(tp.abs(x + y[b])), over=b)
+        both = (z * x * x).named("both")
+        return tp.avg(both)
+
+    with pytest.raises(EvaluationError, match="moment not established: z at"):
+        tp.derive(program).evaluate()
+    number = tp.derive(program, assume=("moment of z", "moment of both")).evaluate()["return"]
+    # x + y = √2 u and x = (u + w)/√2
+    known = 2**-1.25 * (normal(lambda u: abs(u) ** 1.5) + normal(lambda u: abs(u) ** -0.5 if u else 0))
+    assert number.value == pytest.approx(known, rel=1e-6)
+
+
+#: a body, and its mean by another route
+BENT = {
+    "relu(x)/x": (lambda x: tp.relu(x) / x, lambda: 0.5),
+    "relu(x)² tanh(x)/x³": (
+        lambda x: tp.relu(x) ** 2 / x**3 * tp.tanh(x),
+        lambda: normal(lambda x: mpmath.tanh(x) / x if x else 1) / 2,
+    ),
+    "log(2 − max(t, −t))": (
+        lambda x: tp.log(2 - tp.maximum(tp.tanh(x), -tp.tanh(x))),
+        lambda: normal(lambda x: mpmath.log(2 - abs(mpmath.tanh(x)))),
+    ),
+    "√(1 − min(x, −x))": (
+        lambda x: tp.sqrt(1 - tp.minimum(x, -x)),
+        lambda: normal(lambda x: mpmath.sqrt(1 + abs(x))),
+    ),
+    "a mean that moves with x inside of another": (
+        lambda x: x * x * tp.expect(lambda g: tp.tanh(g) * tp.expect(lambda h: tp.relu(g + h))),
+        lambda: normal(lambda g: g * mpmath.tanh(g)) / 2,
+    ),
+    "a mean that is a number inside of another": (
+        lambda x: x * x * tp.expect(lambda g: tp.exp(g / 4) * tp.expect(lambda h: tp.relu(h) * h)),
+        lambda: mpmath.exp(mpmath.mpf(1) / 32) / 2,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BENT)
+def test_means_of_bent_functions_and_of_means(name):
+    function, known = BENT[name]
+
+    @tp.program
+    def program(x: tp.Vector):
+        return tp.avg(function(x))
+
+    number = tp.derive(program).evaluate()["return"]
+    assert number.error < 1e-12
+    assert number.value == pytest.approx(float(known()), rel=1e-11)
+
+
+@pytest.mark.parametrize("root", [lambda x: 2 + tp.sqrt(x), lambda x: 1 + tp.abs(tp.sqrt(x))])
+@pytest.mark.parametrize("function", [tp.log, tp.sqrt])
+def test_functions_of_what_is_not_real_are_refused_for_that(function, root):
+    @tp.program
+    def program(x: tp.Vector):
+        return tp.avg(function(root(x)))
+
+    with pytest.raises(tp.NoLimitError, match=re.escape("(x)**(1/2) is not real with positive probability")):
+        tp.derive(program)
 
 
 def test_a_mean_of_a_sign_over_boxes():

@@ -51,12 +51,12 @@ def independent(forms: list[tuple[Expr, Expr]], gaussians: Randomness) -> list[t
     # small exponents bring large 1/a: of dependent forms the one that gives the larger w is kept
     for pair in sorted(forms, key=lambda pair: (pair[1], str(pair[0]))):
         rows = [linear(f, gaussians) or {} for f, _ in (*kept, pair)]
-        if len(rows) == 1 or _is_regular(sympy.Matrix([[covariance_of(a, b, gaussians) for b in rows] for a in rows])):
+        if len(rows) == 1 or is_regular(sympy.Matrix([[covariance_of(a, b, gaussians) for b in rows] for a in rows])):
             kept.append(pair)
     return kept
 
 
-def _is_regular(gram: sympy.Matrix) -> bool:
+def is_regular(gram: sympy.Matrix) -> bool:
     """Whether a covariance is seen to have an inverse; on the scale of its variances, where these are numbers."""
     # relative to the product of the variances: forms on a small scale are as independent as others
     det = gram.det()

@@ -86,8 +86,9 @@ class _Analysis:
             return _LINEAR if definition is None else by_branches(self, definition)
         if isinstance(expr, (sympy.Add, sympy.Mul)):
             return self._combined(expr)
-        if isinstance(expr, BoxMean):
-            return self.growth(expr.integrand)
+        if isinstance(expr, BoxMean):  # by Jensen at most that; a mean over others smooths poles away
+            known = self.growth(expr.integrand)
+            return known if known.unreal or known.established else replace(known, kind=Growth.UNKNOWN)
         if isinstance(expr, BOUNDED):
             return self._bounded(expr)
         if isinstance(expr, (*_CHOOSING, *LINEAR)):
@@ -248,22 +249,21 @@ class _Analysis:
         return of_sum([self._bounded(expr), *map(self.growth, logarithms)])
 
     def _logarithm(self, argument: Expr) -> Tail:
-        if left := self._leaving(
-            argument, ("log(", argument, ")"), ("the sign of ", argument, " inside log is not decided")
-        ):
-            return left
         inner, opened = self.growth(argument), without_names(argument, self.gaussians)
+        if inner.unreal:
+            return inner
+        doubt = ("the sign of ", argument, " inside log is not decided")
+        if left := self._leaving(argument, ("log(", argument, ")"), doubt):
+            return left
         if not inner.established:  # a logarithm of a pole may be integrable
-            doubt = inner if inner.unreal else replace(inner, kind=Growth.UNKNOWN)
-            terms = [] if inner.unreal else in_logarithms(opened)
-            return of_sum(list(map(self.growth, terms))) if terms else doubt
-        argument = opened
-        named = any(self.gaussians.definition(s) for s in argument.free_symbols if self.gaussians.is_random(s))
-        smooth = not named and not argument.has(*_JUMPING, functions.relu)
-        if smooth or bounds(argument)[0] > 0 or locus(argument, self.gaussians) is not None:
+            terms = in_logarithms(opened)
+            return of_sum(list(map(self.growth, terms))) if terms else replace(inner, kind=Growth.UNKNOWN)
+        named = any(self.gaussians.definition(s) for s in opened.free_symbols if self.gaussians.is_random(s))
+        smooth = not named and not opened.has(*_JUMPING, functions.relu)
+        if smooth or bounds(opened)[0] > 0 or locus(opened, self.gaussians) is not None:
             # log|u| is in every L^q near a zero of finite order, and at most linear in what u grows like
             return Tail(Growth.POLYNOMIAL, max(S.One, inner.degree))
-        return Tail(Growth.UNKNOWN, why=("whether ", argument, " inside log vanishes is not decided"))
+        return Tail(Growth.UNKNOWN, why=("whether ", opened, " inside log vanishes is not decided"))
 
     def _power(self, base: Expr, power: Expr, others: Sequence[Expr], free: Sequence[Expr] | None = None) -> Tail:
         """A power beside other factors, of which those in `free` may make up for its pole."""
@@ -282,11 +282,11 @@ class _Analysis:
         inner = self.growth(base)
         low, high = bounds(base)
         # unreal beats everything: a bounded function of it, or a factor beside it, makes no number of it
+        if inner.unreal:
+            return inner
         doubt = ("the sign of ", base, " under a root is not decided")
         if not power.is_Integer and (left := self._leaving(base, ("(", base, ")**(", power, ")"), doubt)):
             return left
-        if inner.unreal:
-            return inner
         if power > 0:
             if inner.kind in (Growth.UNKNOWN, Growth.INFINITE):
                 # the root of what has no second moment may have one
@@ -327,4 +327,4 @@ class _Analysis:
         if opened != base and not longer(opened, LONG):
             return self._power(opened, -power, others)
         told = ("whether (", base, ")**(", -power, ") is square integrable is not decided")
-        return Tail(Growth.UNKNOWN, why=told, unreal=has_flat(base))
+        return Tail(Growth.UNKNOWN, why=told, unreal=has_flat(base) and not self.almost_never_zero(base))

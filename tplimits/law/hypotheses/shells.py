@@ -20,6 +20,7 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.linear import is_regular
 from tplimits.law.hypotheses.signs import LONG, variables_in, without_names
 from tplimits.law.hypotheses.vanishing import Locus, locus
 from tplimits.law.means import BoxMean
@@ -63,7 +64,8 @@ def _denominators(expr: Expr) -> list[Expr]:
 
 def _independent(variables: list[Symbol], gaussians: Randomness) -> bool:
     """Whether any values of the variables may occur together."""
-    return all(gaussians.covariance(a, b) == 0 for i, a in enumerate(variables) for b in variables[:i])
+    gram = sympy.Matrix([[gaussians.covariance(a, b) for b in variables] for a in variables])
+    return gram.is_diagonal() or is_regular(gram)
 
 
 def _diverges(expr: Expr, zeros: Locus, variables: list[Symbol]) -> bool:

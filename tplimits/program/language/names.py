@@ -81,9 +81,17 @@ class LocalNames:
             self._frame = frame
             frame.f_trace_opcodes = True
             self._known = {name: (value, None) for name, value in frame.f_locals.items()}
-            self._outer_step = self._outer(frame, event, arg) if self._outer is not None else None
+            self._outer_step = self._watched(frame, event, arg)
             return self._on_step
-        return self._outer(frame, event, arg) if self._outer is not None else None
+        return self._watched(frame, event, arg)
+
+    def _watched(self, frame: FrameType, event: str, arg: Any) -> Any:
+        """What the outer tracer answers to a call; that of coverage puts itself in our place whenever it is called."""
+        if self._outer is None:
+            return None
+        step = self._outer(frame, event, arg)
+        sys.settrace(self._on_call)
+        return step
 
     def _on_step(self, frame: FrameType, event: str, arg: Any) -> Any:
         for name, value in frame.f_locals.items():

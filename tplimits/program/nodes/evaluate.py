@@ -18,8 +18,8 @@ from tplimits.program.nodes.crossings import crossings
 from tplimits.program.nodes.entries import AxisSum, GaussMean
 from tplimits.program.nodes.functions import truncated
 from tplimits.program.nodes.log_sums import in_doubles
-from tplimits.program.nodes.normal_means import Mean, normal_mean
-from tplimits.program.nodes.rules import density, legendre, panels
+from tplimits.program.nodes.normal_means import normal_mean
+from tplimits.program.nodes.rules import Mean, density, legendre, panels
 from tplimits.program.nodes.running_errors import mean_of_errors, samples
 from tplimits.program.nodes.series import near, on_arrays
 from tplimits.program.parts import remembered

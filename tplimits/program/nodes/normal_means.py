@@ -15,7 +15,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy
@@ -28,48 +27,29 @@ from tplimits.program.nodes import functions
 from tplimits.program.nodes.crossings import between_waves, zeros
 from tplimits.program.nodes.entries import GaussMean
 from tplimits.program.nodes.properties import DEGREES, FADING, TURNING, WAVES
-from tplimits.program.nodes.rules import density, legendre, panels
+from tplimits.program.nodes.rules import (
+    ENOUGH,
+    NOT_SEEN,
+    RADIUS,
+    ROUNDING,
+    Line,
+    Mean,
+    Unseen,
+    density,
+    settled,
+    to_the_pole,
+)
 
-#: beyond ±38 the normal density is zero in double precision; nodes beyond a share of it are outermost
-RADIUS, _FAR = 38, 0.95
-#: nodes of a panel
-_COUNT = 20
-#: two values of a panel agree, relative to E|f|; rounding of a sum; the error that a number may have
-_AGREED, _ROUNDING, _ENOUGH = 1e-15, 2e-15, 1e-9
-#: rounds of halving, panels in one round, nodes in all
-_ROUNDS, _PANELS, _MOST = 300, 40_000, 8_000_000
-#: halvings of the distance from a pole, whose square is still a double then, and from where a function turns
-_HALVINGS, _SEEN = 200, 34
-#: a ratio of two panels beside a pole that is 1, and so no integral
-_DIVERGENT = 1 - 1e-6
+#: halvings of the distance from where a function turns
+_SEEN = 34
 #: places nearer to a pole than this are the pole; exponents that doubles hold
 _SAME, _LARGE = 1e-9, 600.0
-#: why there is no number
-_NOT_SEEN = "is not seen to be a finite real number: keep the function away from its pole, or bound it"
 #: heads that are exactly 0 on one side, and not only too small for a double
 _NOTHING_BELOW = tuple(head for head in FADING if head in DEGREES)
 #: terms into which a function is taken apart
 _TERMS = 64
 #: an expression on arrays (`evaluate` of this package, which reads means from here)
 Evaluate = Callable[[Expr, Mapping[Expr, Any]], Any]
-#: f times the density at places
-_Line = Callable[[Array], Array]
-
-
-@dataclass(frozen=True)
-class Mean:
-    """E f ± error, and E|f|."""
-
-    value: float
-    error: float
-    size: float
-
-    def __add__(self, other: Mean) -> Mean:
-        return Mean(self.value + other.value, self.error + other.error, self.size + other.size)
-
-
-class _Unseen(Exception):
-    """Why a mean has no number as it is written."""
 
 
 def singular(expr: Expr) -> set[Expr]:
@@ -90,7 +70,7 @@ def normal_mean(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any], ev
     for way in ways:
         try:
             found = way(integrand, variable, known, evaluate)
-        except _Unseen as reason:
+        except Unseen as reason:
             why = why or str(reason)
             continue
         # within its error of 0 it is 0: behind a quotient it would be a number made of rounding
@@ -125,7 +105,7 @@ def _as_it_is(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any], eval
     ends = [float(pole) for pole in poles]
     bent, turning = _cuts(integrand, variable, known, evaluate)
     steps = 2.0 ** -numpy.arange(_SEEN)
-    near = [x + side * steps for x in turning for side in (-1, 1)]
+    near = [x + side * steps for x in turning if x not in ends for side in (-1, 1)]
     cuts = numpy.unique(numpy.concatenate([numpy.arange(-RADIUS, RADIUS + 1.0), bent, turning, *near]))
     # a pole that is known is no second one beside it
     cuts = cuts[numpy.all([abs(cuts - end) > _SAME for end in ends], axis=0)] if ends else cuts
@@ -137,18 +117,18 @@ def _as_it_is(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any], eval
     low, high = edges[:-1], edges[1:]
     away = ~(numpy.isin(low, ends) | numpy.isin(high, ends))
     with numpy.errstate(all="ignore"):
-        found = _settled(line, low[away], high[away])
+        found = settled(line, low[away], high[away])
         for pole, r in zip(poles, reach, strict=True):
             for side in (-1, 1):
-                found += _to_the_pole(_beside(integrand, variable, known, evaluate, pole, side), r)
-    if not (math.isfinite(found.value) and found.error <= _ENOUGH * found.size):
-        raise _Unseen(_NOT_SEEN)
+                found += to_the_pole(_beside(integrand, variable, known, evaluate, pole, side), r)
+    if not (math.isfinite(found.value) and found.error <= ENOUGH * found.size):
+        raise Unseen(NOT_SEEN)
     return found
 
 
 def _beside(
     integrand: Expr, variable: Symbol, known: Mapping[Expr, Any], evaluate: Evaluate, pole: Expr, side: int
-) -> _Line:
+) -> Line:
     """f times the density in the distance from a pole, on one side of it."""
     away = Symbol("away", positive=True)
     # SymPy takes (c + x) − c together: the distance itself stands under the power
@@ -160,70 +140,11 @@ def _beside(
     return line
 
 
-def _to_the_pole(line: _Line, reach: float) -> Mean:
-    """The integral over distances up to `reach`: panel by panel, and what is left by the ratio of the last two."""
-    ends = reach * 2.0 ** -numpy.arange(_HALVINGS + 1.0)[::-1]
-    found = _settled(line, ends[:-1], ends[1:])
-    values, sizes, _ = _rule(line, ends[:4], ends[1:5])
-    if not sizes[0]:
-        return found
-    left = []
-    for first, second in ((0, 1), (1, 2)):
-        ratio = sizes[first] / sizes[second] if sizes[second] else math.nan
-        if not ratio < _DIVERGENT:
-            raise EvaluationError(
-                "the mean of a function over a standard normal is infinite, or not seen to be finite, at a singular "
-                "point: keep the function away from its pole."
-            )
-        left.append(values[0] * ratio / (1 - ratio))
-    error = abs(left[0] - left[1]) + 4 * _ROUNDING * abs(left[0]) / (1 - ratio)
-    return found + Mean(float(left[0]), float(error), abs(float(left[0])))
-
-
-def _settled(line: _Line, low: Array, high: Array) -> Mean:
-    """The integral over panels, halved where two values of them differ; what is left open is its error."""
-    value, done, spent = _rule(line, low, high)[0], Mean(0.0, 0.0, 0.0), low.size
-    for _ in range(_ROUNDS):
-        if not low.size:
-            return done
-        middle = (low + high) / 2
-        first, second = _rule(line, low, middle), _rule(line, middle, high)
-        spent += 2 * low.size
-        halves, sizes, far = (a + b for a, b in zip(first, second, strict=True))
-        doubt = abs(halves - value)
-        whole = done.size + float(numpy.where(numpy.isfinite(sizes), sizes, 0.0).sum())
-        # a node at a pole, without a number: halved as well
-        open_ = ~(doubt <= _AGREED * whole) & (middle - low > 8 * numpy.spacing(abs(low)))
-        if spent * _COUNT > _MOST or open_.sum() > _PANELS:
-            open_[:] = False
-        end = ~open_
-        if not numpy.isfinite(doubt[end]).all():
-            raise _Unseen(_NOT_SEEN)
-        outside = float(far[end].sum())
-        if outside > _ENOUGH * whole:
-            raise _Unseen(f"lies further out than {RADIUS} standard deviations")
-        error = float(doubt[end].sum()) + outside + _ROUNDING * float(sizes[end].sum())
-        done += Mean(float(halves[end].sum()), error, float(sizes[end].sum()))
-        low, high = numpy.concatenate([low[open_], middle[open_]]), numpy.concatenate([middle[open_], high[open_]])
-        value = numpy.concatenate([first[0][open_], second[0][open_]])
-    raise _Unseen(_NOT_SEEN)
-
-
-def _rule(line: _Line, low: Array, high: Array) -> tuple[Array, Array, Array]:
-    """(∫ f, ∫|f|, its part at the outermost nodes) of every panel."""
-    if not low.size:
-        return low, low, low
-    nodes, weights = panels(numpy.stack([low, high], axis=-1), legendre(_COUNT))
-    f = line(nodes.ravel()).reshape(nodes[:, 0].shape) * weights[:, 0]
-    far = numpy.where(abs(nodes[:, 0]) > _FAR * RADIUS, abs(f), 0.0)
-    return f.sum(axis=-1), abs(f).sum(axis=-1), far.sum(axis=-1)
-
-
 def _tilted(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any], evaluate: Evaluate) -> Mean:
     """With an exponential of a polynomial of second degree in the law."""
     found = _exponential(integrand, variable)
     if found is None:
-        raise _Unseen(_NOT_SEEN)
+        raise Unseen(NOT_SEEN)
     rest, (constant, b, c) = found
     left = 1 - 2 * c
     spread = float(evaluate(left, known))
@@ -236,9 +157,9 @@ def _tilted(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any], evalua
         inside = _as_it_is(moved, variable, known, evaluate)
     else:
         one = float(evaluate(rest, known))
-        inside = Mean(one, _ROUNDING * abs(one), abs(one))
+        inside = Mean(one, ROUNDING * abs(one), abs(one))
     if inside.size == 0:
-        raise _Unseen(f"lies further out than {RADIUS} standard deviations")
+        raise Unseen(f"lies further out than {RADIUS} standard deviations")
     try:
         factor = math.exp(power - math.log(spread) / 2)
     except OverflowError:
@@ -248,7 +169,7 @@ def _tilted(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any], evalua
             f"the mean of `{integrand!s:.200}` over a standard normal {variable} is too large for a double."
         )
     value, error, size = factor * inside.value, factor * inside.error, factor * inside.size
-    return Mean(value, error + _ROUNDING * abs(power) * size, size)
+    return Mean(value, error + ROUNDING * abs(power) * size, size)
 
 
 def _exponential(integrand: Expr, variable: Symbol) -> tuple[Expr, tuple[Expr, Expr, Expr]] | None:
@@ -266,7 +187,7 @@ def _apart(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any], evaluat
     """Term by term, hyperbolic functions through exponentials."""
     terms = _terms(integrand)
     if not 1 < len(terms) <= _TERMS:
-        raise _Unseen(_NOT_SEEN)
+        raise Unseen(NOT_SEEN)
     total = Mean(0.0, 0.0, 0.0)
     for term in terms:
         way = _as_it_is if _exponential(term, variable) is None else _tilted
@@ -275,7 +196,11 @@ def _apart(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any], evaluat
 
 
 def _terms(integrand: Expr) -> tuple[Expr, ...]:
-    return sympy.Add.make_args(sympy.expand(integrand.rewrite([sympy.sinh, sympy.cosh], sympy.exp)))
+    written = integrand.rewrite([sympy.sinh, sympy.cosh], sympy.exp)
+    # by names: SymPy takes e^(−g) for a denominator, and multiplies it by what else is divided by
+    names = {f: sympy.Dummy(positive=True) for f in written.atoms(sympy.exp)}
+    back = {name: f for f, name in names.items()}
+    return tuple(t.xreplace(back) for t in sympy.Add.make_args(sympy.expand(written.xreplace(names))))
 
 
 def _poles(integrand: Expr, variable: Symbol) -> list[Expr]:

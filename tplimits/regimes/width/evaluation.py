@@ -283,6 +283,9 @@ class _Evaluation:
 
     def _integrated(self, state: Derivation, observables: Sequence[Observable]) -> dict[str, Number]:
         wanted = [targets.target(state, o) for o in observables]
+        for t in wanted:
+            if t.infinite:
+                raise EvaluationError(t.infinite)
         plan = _plan(state, wanted)
         try:
             if plan.closed and state is self.state:
