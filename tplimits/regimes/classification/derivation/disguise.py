@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from tplimits.numbers.number import Number
     from tplimits.program.nodes.program import Program
 
-#: the size of an axis that is left open, and where the two sets of data start
-_SIZE, _STARTS = 2, (0.3, 1.1)
+#: the size of an axis that is left open, and where sets of data start, and how large they are
+_SIZE, _DATA = 2, ((0.3, 1.0), (1.1, 1.0), (0.7, 5.0))
 #: other widths, relative to n
 _RATIO = 0.7
 #: errors above this tell nothing; values below the second count as zero
@@ -83,13 +83,16 @@ def vanishes_at_generic_data(network: Program, position: int, instead: Instructi
         return False
     s = network[position] if instead is None else instead
     place, inside = (s.operand.source, network[s.operand.source]) if isinstance(s, Avg) else (position, s)
-    for start in _STARTS:  # one set of data may hit a zero by chance
-        numbers = _at_generic_data(network, position, s, start)
+    # one set of data may hit a zero by chance, and small ones the side on which relu(|ξ|² − 3) is 0
+    for data in _DATA:
+        numbers = _at_generic_data(network, position, s, data)
+        if not numbers and data[1] > 1:  # where large ones overflow
+            continue
         if not numbers or not all(_is_zero(n, 1.0) for n in numbers):
             return False
         # beside what it is made of: exp(x − 80) has a small mean, and none that vanishes
         if isinstance(inside, Nonlin) and any(n.value != 0 for n in numbers):
-            sizes = _at_generic_data(network, place, replace(inside, body=_size(inside.body)), start)
+            sizes = _at_generic_data(network, place, replace(inside, body=_size(inside.body)), data)
             if not all(_is_zero(n, size.value) for n, size in zip(numbers, sizes, strict=False)):
                 return False
     return True
@@ -99,7 +102,7 @@ def number_at_generic_data(network: Program, position: int, s: ScalarNonlin) -> 
     """The fraction that a scalar is within its numerical error, whatever data are; None where it is none of few."""
     if network.constants:
         return None
-    numbers = _at_generic_data(network, position, s, _STARTS[0])
+    numbers = _at_generic_data(network, position, s, _DATA[0])
     found = {Fraction(n.value).limit_denominator(_DENOMINATOR) for n in numbers if math.isfinite(n.value)}
     value = sympy.Rational(found.pop()) if len(found) == 1 else None
     if value is not None and vanishes_at_generic_data(network, position, replace(s, body=s.body - value)):
@@ -107,7 +110,7 @@ def number_at_generic_data(network: Program, position: int, s: ScalarNonlin) -> 
     return None
 
 
-def _at_generic_data(network: Program, position: int, s: Instruction, start: float) -> list[Number]:
+def _at_generic_data(network: Program, position: int, s: Instruction, data: tuple[float, float]) -> list[Number]:
     """The limits of a scalar, or of the mean of a vector, at all indices, and a set of data; [] where it has none."""
     bound = network.sized(dict.fromkeys(network.all_axes, _SIZE))
     # values of scalars may be special, as 0: numbers without a pattern take their place
@@ -121,7 +124,7 @@ def _at_generic_data(network: Program, position: int, s: Instruction, start: flo
     # what is beside it on the way, as a fluctuation, is not asked for a limit
     program, ratios = program.returned.released, dict.fromkeys(program.other_widths, _RATIO)
     try:
-        return list(width.evaluation.integrated(program, ratios, _data(bound, start)).values())
+        return list(width.evaluation.integrated(program, ratios, _data(bound, *data)).values())
     except TplimitsError:
         return []
 
@@ -138,14 +141,14 @@ def _size(body: Expr) -> Expr:
     return body if isinstance(body, POSITIVE) else sympy.Abs(body)
 
 
-def _data(network: Program, start: float) -> dict[str, Any]:
+def _data(network: Program, start: float, large: float) -> dict[str, Any]:
     """Numbers without a pattern for what is given from outside."""
     found: dict[str, Any] = {}
     for s in network:
         if isinstance(s, InitialScalar):
             sizes = [int(network.size(a) or _SIZE) for a in s.axes]
             count = numpy.arange(math.prod(sizes)).reshape(sizes)
-            found[s.name] = count % int(network.size(s.of) or _SIZE) if s.of else numpy.cos(start + 1.7 * count)
+            found[s.name] = count % int(network.size(s.of) or _SIZE) if s.of else large * numpy.cos(start + 1.7 * count)
     return found
 
 
