@@ -98,19 +98,24 @@ def width_symbol(name: str) -> Symbol:
     return N if name == "n" else Symbol(name, positive=True)
 
 
-class _Constant(Symbol):
-    """A symbol that is equal to no symbol of a derivation: a user's u is not the u that a mean is over."""
+class _Variable(Symbol):
+    """A symbol that is equal to none of a program: a constant called u is not the u that a mean is over."""
 
     __slots__ = ()
 
 
 # printed, and sorted among others, as symbols are
-_Constant.__name__ = "Symbol"
+_Variable.__name__ = "Symbol"
+
+
+def variable(name: str) -> Symbol:
+    """A real variable of a derivation, of this name in print."""
+    return _Variable(name, real=True)
 
 
 def constant_symbol(name: str) -> Symbol:
     """A symbolic constant of a program."""
-    return _Constant(name, real=True)
+    return Symbol(name, real=True)
 
 
 def size_symbol(axis: str) -> Symbol:

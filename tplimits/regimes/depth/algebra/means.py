@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 import sympy
 from sympy import Expr, S, Symbol
 
+from tplimits.program.nodes.entries import variable
 from tplimits.regimes.depth.algebra.products import Factor, Factors, renamed
 
 #: tokens of a definition
 LOCAL = -1000
 #: the argument of the functions of a mean
-U = Symbol("u", real=True)
+U = variable("u")
 #: the terms of a form
 Terms = tuple[tuple[Factors, Expr], ...]
 

@@ -14,6 +14,7 @@ from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.numbers import moments
 from tplimits.numbers.in_digits import in_digits, valued
+from tplimits.program.nodes.entries import variable
 from tplimits.program.nodes.given import real_array
 from tplimits.regimes.depth.algebra import folded
 from tplimits.regimes.depth.algebra.arrays import ARRAYS, at_indices
@@ -212,7 +213,7 @@ def within_bounds(laws: Sequence[Array]) -> list[Array]:
 
 def mean_function(definition: GaussianMean, values: Mapping[Expr, float]) -> MomentFunction:
     """A Gaussian mean as a function of its covariances, at given constants."""
-    variables = tuple(Symbol(f"u{i}", real=True) for i in range(len(definition.functions)))
+    variables = tuple(variable(f"u{i}") for i in range(len(definition.functions)))
     integrand = sympy.Mul(*(f.xreplace({U: v}) for f, v in zip(definition.functions, variables, strict=True)))
     held = {s: float(values[s]) for f in definition.functions for s in f.free_symbols - {U}}
     return moments.function.moment(integrand, variables, moments.function.with_constants(held))

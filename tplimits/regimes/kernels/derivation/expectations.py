@@ -10,7 +10,7 @@ from sympy import DiracDelta, Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.law.closed_forms.isserlis import gaussian_polynomial
-from tplimits.program.nodes.entries import AxisSum, free_indices
+from tplimits.program.nodes.entries import AxisSum, free_indices, variable
 from tplimits.program.nodes.functions import elementary
 from tplimits.program.parts import found, linked
 from tplimits.regimes.kernels.derivation.deltas import conditional, without_vanishing_deltas
@@ -266,8 +266,8 @@ class Expectations(Openings):
             addends = sympy.Add.make_args(sympy.expand(free))
             parts = (self._independent(list(sympy.Mul.make_args(a)), covariance, forms) for a in addends)
             return sympy.Add(*parts)
-        names = {z: Symbol(f"z{i}", real=True) for i, z in enumerate(used, start=1)}
-        renamed = {p: Symbol(f"p{i}", real=True) for i, p in enumerate(parameters, start=1)}
+        names = {z: variable(f"z{i}") for i, z in enumerate(used, start=1)}
+        renamed = {p: variable(f"p{i}") for i, p in enumerate(parameters, start=1)}
         upper = [covariance[a, b] for i, a in enumerate(used) for b in used[i:]]
         return Moment(
             integrand.xreplace({**names, **renamed}),

@@ -14,7 +14,7 @@ from sympy import Expr, S, Symbol
 from sympy.utilities.iterables import multiset_partitions
 
 from tplimits.errors import NoLimitError
-from tplimits.program.nodes.entries import AxisSum, Kron, N, free_indices, size_symbol
+from tplimits.program.nodes.entries import AxisSum, Kron, N, free_indices, size_symbol, variable
 from tplimits.program.nodes.scale import at_infinity, led
 from tplimits.program.parts import found
 from tplimits.regimes.kernels.derivation.leaves import SECOND, Moment, plain_axis
@@ -119,7 +119,7 @@ def independent(moment: Moment) -> Expr:
         return moment
     result = S.One
     for factors, used in groups:
-        names = {z: Symbol(f"z{i}", real=True) for i, z in enumerate(used, start=1)}
+        names = {z: variable(f"z{i}") for i, z in enumerate(used, start=1)}
         integrand = sympy.Mul(*factors)
         if integrand.xreplace({z: -z for z in used}) == -integrand:
             return S.Zero

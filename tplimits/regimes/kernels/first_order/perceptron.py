@@ -13,14 +13,14 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
-from tplimits.program.nodes.entries import OWN, AxisSum, Entry, entries, width_symbol
+from tplimits.program.nodes.entries import OWN, AxisSum, Entry, entries, variable, width_symbol
 from tplimits.program.nodes.kinds import InitialMatrix, InitialScalar, InitialVector, MatMul, OuterNonlin
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
 #: the argument of an activation
-H = Symbol("h", real=True)
+H = variable("h")
 
 
 @dataclass(frozen=True)
