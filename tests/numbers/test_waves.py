@@ -34,36 +34,3 @@ def test_waves_in_two_variables(k):
 
     number = tp.derive(waves).evaluate()["return"]
     assert abs(number.value - TURNED / 2) <= 4 * number.error + 1e-10 and number.error < 1e-2
-
-
-def of_disc(radius, x, y):
-    """P(|(u, v) − (x, y)| < radius) for standard normal u, v, by rings."""
-    s, t = (np.arange(400) + 0.5) / 400 * radius, (np.arange(400) + 0.5) / 400 * 2 * np.pi
-    u, v = x + s[:, None] * np.cos(t), y + s[:, None] * np.sin(t)
-    return float((s[:, None] * np.exp(-(u * u + v * v) / 2)).sum() * radius / 400 / 400)
-
-
-@pytest.mark.parametrize("radius", [0.1, 0.03, 0.02])
-@pytest.mark.parametrize(("x", "y"), [(1.7, -1.2), (0.5, 0.3)])
-def test_islands_between_the_nodes(x, y, radius):
-    """What no node meets is no number without an error: it was 0 ± 0."""
-
-    @tp.program
-    def island(u: tp.Vector, v: tp.Vector):
-        return tp.avg(tp.step(radius**2 - (u - x) ** 2 - (v - y) ** 2))
-
-    number = tp.derive(island).evaluate(seed=3)["return"]
-    wanted = of_disc(radius, x, y)
-    assert abs(number.value - wanted) < 4 * number.error + 1e-5 * wanted
-    assert number.error > 0
-
-
-@pytest.mark.long
-def test_an_island_that_kernels_do_not_see_is_refused():
-    @tp.network
-    def net(ξ: tp.Input["d"], U: tp.Vector["d"], V: tp.Vector["d"], v: tp.Vector):
-        a, b = tp.sum(U * ξ, over="d"), tp.sum(V * ξ, over="d")
-        return v * tp.relu(0.0004 - (a - 0.5) ** 2 - (b - 0.3) ** 2)
-
-    with pytest.raises(tp.EvaluationError, match="beyond the reach of quadrature"):
-        tp.derive(net, tp.Kernels()).evaluate([[1.0, 0.0]])

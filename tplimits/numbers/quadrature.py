@@ -117,9 +117,6 @@ class Quadrature:
             )
             steady = abs(size[0] - coarse_size[0]) <= _STEADY * size[0]  # a pole can cancel in the value
             agreed = _AGREED_CURVED if cutting.curved else _AGREED
-            if cutting.curved and not size[0] + coarse_size[0]:
-                # an island between the nodes: its shore crosses none of the lines along which kinks are looked for
-                raise TooManyNodes("what lies behind a curved kink is 0 at all nodes; use method='particles'.")
             if steady and abs(coarse[0] - fine[0]) <= agreed * size[0]:
                 _refuse_unseen(integrand, cutting.radius, size, far)
                 unseen = float(far[0]) or self._beyond(layout, cutting)

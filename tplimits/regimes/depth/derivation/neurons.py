@@ -114,7 +114,7 @@ def _function(lowering: Lowering, expr: Expr) -> Expr | None:
         left = set(entries(limit))
         settled = sorted(rest | scalars - left, key=str)
         # in powers of what settles all digits are known: draws are for what has no series
-        has_series = not rest or limit.is_polynomial(*left)
+        has_series = not rest or bool(scalars - left) or limit.is_polynomial(*left)
         if settled and has_series and not lowering.taken.as_weights:
             return None
         _insist_beside(lowering, found, settled, refused)

@@ -87,7 +87,7 @@ def insist_on_seen(values: Array) -> None:
 def insist_on_met(values: Array) -> None:
     """EvaluationError where a function of logits is 0 at nearly all draws, (points, …), and may be large elsewhere."""
     met = int((values != 0).reshape(len(values), -1).any(axis=1).sum())
-    if met < _FEWEST:
+    if met < _FEWEST <= len(values):
         raise EvaluationError(
             f"a function of logits of order 1 is 0 at all but {met} of {len(values)} draws: what it is elsewhere is "
             "not seen. Scale V or the logits up, or take a function that more of them meet."
@@ -114,6 +114,11 @@ def _parallel(law: Array) -> tuple[NDArray[numpy.intp], NDArray[numpy.intp], Arr
     ratio = law[numpy.arange(len(law)), first] / numpy.where(variances > 0, variances, 1.0)
     near = numpy.abs(numpy.abs(ratio) - 1) < _ROUNDING
     return leaders, place, numpy.where(near, numpy.sign(ratio), ratio)
+
+
+def all_apart(law: Array) -> bool:
+    """Whether no scalar is still, or a multiple of another: of those that are, differences are 0."""
+    return bool(numpy.diag(law).all()) and len(_parallel(law)[0]) == len(law)
 
 
 @lru_cache(maxsize=2 * REPLICATES)

@@ -29,7 +29,7 @@ from tplimits.regimes.depth.algebra.products import free_index
 from tplimits.regimes.depth.derivation.scalars.written import read_axes
 from tplimits.regimes.depth.numbers import covariance
 from tplimits.regimes.depth.numbers.directions import directions, is_flat
-from tplimits.regimes.depth.numbers.draws import draws, insist_on_met, insist_on_seen
+from tplimits.regimes.depth.numbers.draws import all_apart, draws, insist_on_met, insist_on_seen
 from tplimits.regimes.depth.numbers.fields import Field
 from tplimits.regimes.depth.numbers.paths import REPLICATES, Estimate, estimate
 from tplimits.regimes.depth.numbers.single import Single, mean, singles
@@ -188,7 +188,7 @@ class Drift:
             if scalars.steep is None and not is_flat(function, scalars.program.state):
                 insist_on_seen(known[label])
             # a mask is 0 at some tokens, a gate that is hardly ever open at all of them
-            if not self.quick and numpy.diag(scalars.law).all() and self._is_gate(function):
+            if not self.quick and scalars.shapes and self._is_gate(function) and all_apart(scalars.law):
                 insist_on_met(known[label])
         return covariance.means(scalars.form, V, self.values, known, counts)
 
