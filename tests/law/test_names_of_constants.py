@@ -23,6 +23,8 @@ NAMES = [
     "x1",
     "c1",
     "c11",
+    "c12",
+    "argument",
     "p0",
     "p1",
     "v1",
@@ -92,7 +94,27 @@ def depth(name):
     return tp.derive(made, tp.Proportional()).drift_at(V, **{name: 0.7})
 
 
-ENGINES = {"width": width, "order 1/n": finite, "kernels": kernels, "kernels of order 1/n": first_order, "depth": depth}
+def attention(x, Q, K, W, c):
+    v = W @ x
+    Y = tp.avg((Q @ x) * (K @ x).rename(token="key"))
+    F = tp.tanh(c * Y + c) - tp.tanh(c)
+    return tp.sqrt(0.5) * (x + v + tp.sum(F * v.rename(token="key"), over="key"))
+
+
+def logits(name):
+    """A function of small logits, by its series around a number that the constant is."""
+    made = called(name, attention, tp.block, 'x: tp.State["token"]', "Q: tp.Matrix", "K: tp.Matrix", "W: tp.Matrix")
+    return tp.derive(made, tp.Proportional()).drift_at(V, **{name: 0.7})
+
+
+ENGINES = {
+    "width": width,
+    "order 1/n": finite,
+    "kernels": kernels,
+    "kernels of order 1/n": first_order,
+    "depth": depth,
+    "small logits": logits,
+}
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -237,3 +237,11 @@ def test_norms_that_may_vanish_are_divided_by(optimizer, divides):
 def test_what_grows_slowly_is_unbounded_and_what_is_tiny_has_a_sign(update, bounded, keeps_signs):
     optimizer = tp.Entrywise(update)
     assert (optimizer.is_bounded, optimizer.sign_preserving) == (bounded, keeps_signs)
+
+
+@pytest.mark.parametrize("name", ["g", "m", "v", "p", "μ"])
+def test_symbols_of_hyperparameters_are_no_gradients_and_no_states(name):
+    symbol = sympy.Symbol(name, real=True)
+    assert sympy.expand(tp.SGD(momentum=symbol).update([2, 3]) - (2 * symbol + 3)) == 0
+    first = tp.Adam(β1=0, β2=0, eps=symbol).update([2, 3])
+    assert float(abs(first - 3 / sympy.sqrt(9 + symbol**2)).subs(symbol, 0.5)) < 1e-12

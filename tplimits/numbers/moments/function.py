@@ -60,7 +60,6 @@ TAKEN_APART: dict[str, tuple[Callable[..., tuple[Any, ...]], Callable[..., tuple
     "sides": (sides, partial(mean_of_sides, few=tensor, many=drawn)),
 }
 
-
 #: different variances of one side, and which of them each pair has
 Sided = tuple[Array, NDArray[numpy.intp]]
 AtomPairs = tuple[tuple[tuple[Atom, ...], tuple[Atom, ...]], ...]

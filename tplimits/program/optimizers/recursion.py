@@ -23,6 +23,7 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import ProgramError, shown
 from tplimits.program.language.tracing import alone
+from tplimits.program.nodes.entries import variable
 from tplimits.program.nodes.given import exact_number, finite_number, several, whole_from, whole_number
 from tplimits.program.optimizers.stepping import TIME, G, Stepper
 
@@ -48,7 +49,7 @@ _LARGEST = sympy.Integer(10) ** 150
 
 def state_symbol(name: str) -> Symbol:
     """A state of an optimizer as it stands in updates and outputs."""
-    return Symbol(name, real=True)
+    return variable(name)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import sympy
 from numpy.typing import NDArray
 
 from tplimits.arrays import Array
+from tplimits.program.nodes.entries import variable
 from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _HEADS = {head.__name__: function for head, function in ARRAY_FUNCTIONS.items()}
 
 #: the gradient of a step, and the number of the step, 0 for the first
-G = sympy.Symbol("g", real=True)
+G = variable("g")
 TIME = sympy.Symbol("t", integer=True, nonnegative=True)
 
 

@@ -165,7 +165,7 @@ HEADS = tp.Kernels(infinite=("head",))
 
 
 def of_means(read):
-    """v Σ_h read(m_h, s_h, x, Q_h x, H) with m_h = avg cos(s_h x), which is exp(−s²C/2) for s ~ N(0, C²)."""
+    """v Σ_h read(m_h, s_h, x, Q_h x, H, P_h) with m_h = avg cos(s_h x), which is exp(−s²C/2) for s ~ N(0, C²)."""
 
     @tp.network
     def network(
@@ -178,7 +178,7 @@ def of_means(read):
         x = tp.sum(U * ξ, over="d")
         s = tp.sqrt(tp.n) * tp.avg((Q @ x) * (P @ x))
         m = tp.avg(tp.cos(s * x))
-        return v * tp.sum(read(m, s, x, Q @ x, tp.size("head")), over="head")
+        return v * tp.sum(read(m, s, x, Q @ x, tp.size("head"), P), over="head")
 
     return network
 
@@ -192,22 +192,22 @@ def over_a_box(s, x):
 
 def test_means_that_logits_stand_inside_of_enter_sums_over_heads_linearly():
     """E m = (1 + C³)^(−1/2), of other heads in all pairs that count; U moves x alone."""
-    found = tp.derive(of_means(lambda m, s, x, h, H: (2 * m - 1) * x / H), HEADS).evaluate(X)
+    found = tp.derive(of_means(lambda m, s, x, h, H, P: (2 * m - 1) * x / H), HEADS).evaluate(X)
     kernel = C * (2 / np.sqrt(1 + C**3) - 1) ** 2
     assert found.nngp[0, 0] == pytest.approx(kernel, rel=1e-9)
     assert found.ntk[0, 0] == pytest.approx(2 * kernel, rel=1e-9)
-    boxed = tp.derive(of_means(lambda m, s, x, h, H: over_a_box(s, x) / H), HEADS).evaluate(X)
+    boxed = tp.derive(of_means(lambda m, s, x, h, H, P: over_a_box(s, x) / H), HEADS).evaluate(X)
     assert boxed.nngp[0, 0] == pytest.approx((C + 1) / (1 + C**3), rel=1e-9)
 
 
 @pytest.mark.parametrize(
     "read",
     [
-        lambda m, s, x, h, H: m * m * x / H,
-        lambda m, s, x, h, H: tp.sin(m) * x / H,
-        lambda m, s, x, h, H: m * tp.cos(s) * x / H,
-        lambda m, s, x, h, H: m * h / tp.sqrt(H),
-        lambda m, s, x, h, H: over_a_box(s, x) ** 2 / H,
+        lambda m, s, x, h, H, P: m * m * x / H,
+        lambda m, s, x, h, H, P: tp.sin(m) * x / H,
+        lambda m, s, x, h, H, P: m * tp.cos(s) * x / H,
+        lambda m, s, x, h, H, P: m * h / tp.sqrt(H),
+        lambda m, s, x, h, H, P: over_a_box(s, x) ** 2 / H,
     ],
     ids=["its square", "a function", "beside its logit", "its second moment", "of a box"],
 )
@@ -218,18 +218,7 @@ def test_of_other_functions_of_such_means_nothing_is_told(read):
 
 
 def test_functions_of_images_that_are_gaussian_given_logits_alone_are_refused():
-    @tp.network
-    def network(
-        ξ: tp.Input["d"],
-        U: tp.Vector["d"],
-        Q: tp.Matrix["n", "n", "head"],
-        P: tp.Matrix["n", "n", "head"],
-        v: tp.Vector,
-    ):
-        x = tp.sum(U * ξ, over="d")
-        s = tp.sqrt(tp.n) * tp.avg((Q @ x) * (P @ x))
-        y = P @ tp.tanh(s * x)
-        return v * tp.mean(tp.tanh(y), over="head")
-
+    """tanh(P tanh(s x)), s a logit."""
+    read = lambda m, s, x, h, H, P: tp.tanh(P @ tp.tanh(s * x)) / H  # noqa: E731
     with pytest.raises(tp.NoLimitError, match="Gaussian only given random logits"):
-        tp.derive(network, HEADS)
+        tp.derive(of_means(read), HEADS)

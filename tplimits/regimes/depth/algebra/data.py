@@ -12,15 +12,7 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.numbers.in_digits import value
-from tplimits.program.nodes.entries import (
-    ArrayEntry,
-    AxisSum,
-    Entry,
-    Lookup,
-    axis_symbol,
-    free_axes,
-    size_symbol,
-)
+from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, Lookup, axis_symbol, free_axes, size_symbol
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import ScalarNonlin

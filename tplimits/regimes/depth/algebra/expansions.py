@@ -14,10 +14,8 @@ from sympy import Dummy, Expr, Rational, S, Symbol
 
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.functions import elementary, step
-from tplimits.regimes.depth.algebra.laurent import Series, laurent
+from tplimits.regimes.depth.algebra.laurent import ARGUMENT, Series, laurent
 
-#: the argument of the function
-ARGUMENT = Symbol("argument", real=True)
 #: the mean of both sides
 MEAN = (Rational(0), False)
 #: roots of higher order are not expanded
@@ -61,7 +59,7 @@ def at_point(function: Expr, point: Expr, most: int, shown: Expr | None = None) 
     >>> at_point(relu(ARGUMENT), S.One, 2).terms
     {(0, False): 1, (1, True): 1}
     """
-    body, shown = elementary(function), _named(function) if shown is None else shown
+    body, shown = elementary(function), told(function) if shown is None else shown
     powers = [p for p in body.atoms(sympy.Pow) if p.base.has(ARGUMENT) and p.exp.is_Rational]
     roots = math.lcm(*(int(p.exp.q) for p in powers))
     if roots > _ROOTS:
@@ -133,5 +131,6 @@ def _value(argument: Expr, τ: Symbol, shown: Expr) -> Expr:
     )
 
 
-def _named(function: Expr) -> Expr:
+def told(function: Expr) -> Expr:
+    """The function as messages write it."""
     return function.xreplace({ARGUMENT: Symbol("y", real=True)})

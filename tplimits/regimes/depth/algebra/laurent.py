@@ -23,12 +23,13 @@ import sympy
 from sympy import Expr, S, Symbol
 
 from tplimits.errors import NoLimitError
-from tplimits.program.nodes.entries import GaussMean
+from tplimits.program.nodes.entries import GaussMean, variable
 from tplimits.regimes.depth.algebra.products import EPS
 
 #: orders beyond those asked for, lost to divisions by powers of ε, up to which it is tried again
 _FURTHER = 24
-_ARGUMENT = Symbol("argument", real=True)
+#: the argument of functions of one scalar
+ARGUMENT = variable("argument")
 _TAU = Symbol("τ", positive=True)
 
 
@@ -145,7 +146,7 @@ class _Expansion:
         if isinstance(expr, GaussMean) and self.mean is not None:
             return self.mean(expr, self.series)
         if isinstance(expr, (sympy.Function, sympy.exp)) and len(expr.args) == 1:
-            return self._function(expr.func(_ARGUMENT), self.series(expr.args[0]))
+            return self._function(expr.func(ARGUMENT), self.series(expr.args[0]))
         raise _NoSeries
 
     def _sum(self, parts: list[Series]) -> Series:
@@ -206,8 +207,8 @@ class _Expansion:
 
         def coefficient(k: int) -> Expr:
             while len(derivatives) <= k:
-                derivatives.append(derivatives[-1].diff(_ARGUMENT))
-            value = derivatives[k].xreplace({_ARGUMENT: start})
+                derivatives.append(derivatives[-1].diff(ARGUMENT))
+            value = derivatives[k].xreplace({ARGUMENT: start})
             if value.has(S.NaN, S.ComplexInfinity, S.Infinity, S.NegativeInfinity) or value.has(
                 sympy.DiracDelta, sympy.Derivative, sympy.Subs
             ):

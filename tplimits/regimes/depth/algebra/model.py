@@ -160,6 +160,10 @@ class Model:
         inside = [self.matrices_in(self.operands[y.operand]) for y in layers if y.operand is not None]
         return frozenset(y.matrix for y in layers).union(*inside)
 
+    def is_of(self, matrix: int, factor: Factor) -> bool:
+        """Whether a factor is a function of a matrix times something."""
+        return factor[0][0] == "F" and self.layers[factor[0]].matrix == matrix
+
     def in_ring(self, terms: Iterable[ProductTerm]) -> tuple[Model, Ring]:
         """The model with its coefficients in one ring with those of some terms."""
         ring = Ring([t.coeff for t in (*terms, *(t for p in self.operands.values() for t in p.terms))])

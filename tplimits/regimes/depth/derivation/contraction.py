@@ -114,7 +114,7 @@ class Contraction:
         found: Sum = {}
         self._insist_on_few(matrix, current)
         for (factors, powers, pert, joined), coeff in current.items():
-            mine = [f for f in factors if self._is_of(matrix, f)]
+            mine = [f for f in factors if self.model.is_of(matrix, f)]
             if not mine:
                 self._add(found, ProductTerm(coeff, powers, pert, factors), joined)
                 continue
@@ -145,14 +145,11 @@ class Contraction:
             )
 
     def _kinds(self, matrix: int, factors: Factors) -> tuple[Kind, ...]:
-        mine = [f for f in factors if self._is_of(matrix, f)]
+        mine = [f for f in factors if self.model.is_of(matrix, f)]
         at = [f[1][-1] for f in mine]
         marked = {f[1][0] for f in factors if f[0] == centred_label(matrix)}
         centred = {i for i in marked if at.count(i) == 1}
         return tuple(kind(self.model.layers[f[0]].basis, i in centred) for f, i in zip(mine, at, strict=True))
-
-    def _is_of(self, matrix: int, factor: Factor) -> bool:
-        return factor[0][0] == "F" and self.model.layers[factor[0]].matrix == matrix
 
     def _grouped(
         self, rest: ProductTerm, mine: list[Factor], layers: list[Layer], blocks: Blocks, joined: bool | None

@@ -31,8 +31,8 @@ def insist_on_independence(model: Model, matrix: int, term: ProductTerm, exactly
     if not joined:
         return
     # an average beside another vector fluctuates as the scalars do, however small it is
-    at = {f[1][-1] for f in term.factors if _is_of(model, matrix, f)}
-    beside = any(f[0][0] in "FX" and f[1][-1] in at and not _is_of(model, matrix, f) for f in term.factors)
+    at = {f[1][-1] for f in term.factors if model.is_of(matrix, f)}
+    beside = any(f[0][0] in "FX" and f[1][-1] in at and not model.is_of(matrix, f) for f in term.factors)
     small = term.pert >= MOST and not beside
     apart = small or (term.pert + 2 > MOST and all(_is_turned(model, w, term.factors) for w in joined))
     if apart and not exactly and not any(w.of_neuron for w in joined):
@@ -42,10 +42,6 @@ def insist_on_independence(model: Model, matrix: int, term: ProductTerm, exactly
         "these scalars alone; it multiplies another vector too.",
         joined[0].matrices,
     )
-
-
-def _is_of(model: Model, matrix: int, factor: tuple[str, tuple[int, ...], int]) -> bool:
-    return factor[0][0] == "F" and model.layers[factor[0]].matrix == matrix
 
 
 def _is_turned(model: Model, weight: Weight, factors: Factors) -> bool:
@@ -61,7 +57,7 @@ def _is_turned(model: Model, weight: Weight, factors: Factors) -> bool:
 def _is_odd(model: Model, average: int, matrix: int) -> bool:
     """Whether an average changes its sign with a matrix."""
     for term in model.averages[average].terms:
-        mine = [f for f in term.factors if _is_of(model, matrix, f)]
+        mine = [f for f in term.factors if model.is_of(matrix, f)]
         if len(mine) % 2 == 0 or any(model.layers[f[0]].basis != LINEAR for f in mine):
             return False
         operands = [model.layers[f[0]].operand for f in term.factors if f[0][0] == "F"]

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 import sympy
-from sympy import Expr, S, Symbol
+from sympy import Expr, S
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
+from tplimits.program.nodes.entries import variable
 from tplimits.regimes.depth.numbers.compiled import STEP, Coefficients, Compiled, numbered, on_tokens
 from tplimits.regimes.depth.numbers.source import Generated, Output, assembly
 from tplimits.regimes.depth.tangent.batch import JointMove, JointStep, batch
@@ -36,7 +37,7 @@ def tangent_source(outputs: Sequence[Output], responses: int) -> Generated:
 
 
 #: 1 where all weights are perturbed in every layer, else 0
-_FED = Symbol("fed", real=True)
+_FED = variable("fed")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from sympy import Expr, S, Symbol
 
 from tplimits.law.expectation import Expectations
 from tplimits.law.gaussians import Gaussians, HatSource
-from tplimits.program.nodes.entries import axis_symbol
+from tplimits.program.nodes.entries import axis_symbol, variable
 from tplimits.program.parts import remembered
 from tplimits.regimes.kernels.derivation.leaves import Moment, TableEntry, sided
 from tplimits.regimes.kernels.derivation.terms import at
@@ -54,7 +54,8 @@ def mean_function(moment: Moment) -> tuple[MeanFunction, tuple[Expr, ...]]:
             if value == 0:
                 places.append(S.Zero)
             else:
-                places.append(Symbol(f"c{i}{j}", real=True, positive=True if i == j else None))
+                # a variance, or a covariance
+                places.append(Symbol(f"c{i}{j}", positive=True) if i == j else variable(f"c{i}{j}"))
                 given.append(value)
     function = MeanFunction(moment.integrand, variables, tuple(places), moment.parameters)
     return function, (*given, *moment.values)

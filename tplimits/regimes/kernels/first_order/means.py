@@ -21,12 +21,13 @@ from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.numbers.moments.determinants import gram_determinant
 from tplimits.numbers.moments.function import MomentFunction, closed_code, moment
 from tplimits.numbers.moments.writing import function
+from tplimits.program.nodes.entries import variable
 from tplimits.program.nodes.functions import step
 from tplimits.regimes.kernels.derivation.closing import MeanFunction, closed_form
 from tplimits.regimes.kernels.first_order.perceptron import H
 
-_G = Symbol("g", real=True)
-_C = (Symbol("c11", positive=True), Symbol("c12", real=True), Symbol("c22", positive=True))
+_G = variable("g")
+_C = (Symbol("c11", positive=True), variable("c12"), Symbol("c22", positive=True))
 _DET = Symbol("det", positive=True)
 #: derivatives of φ that the tangent kernel asks for
 _MOST = 5

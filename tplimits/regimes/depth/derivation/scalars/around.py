@@ -19,7 +19,7 @@ from tplimits.errors import NoLimitError
 from tplimits.program.nodes.entries import N, width_symbol
 from tplimits.program.nodes.functions import elementary, kinks
 from tplimits.program.nodes.scale import at_infinity, led
-from tplimits.regimes.depth.algebra.expansions import ARGUMENT, AtPole, Expansion, at_point, is_smooth
+from tplimits.regimes.depth.algebra.expansions import ARGUMENT, AtPole, Expansion, at_point, is_smooth, told
 from tplimits.regimes.depth.algebra.means import U
 from tplimits.regimes.depth.algebra.model import kink_label
 from tplimits.regimes.depth.algebra.products import (
@@ -67,7 +67,7 @@ class Around:
     @property
     def shown(self) -> Expr:
         """The function as messages write it."""
-        return self.function.xreplace({ARGUMENT: sympy.Symbol("y", real=True), **self.constants})
+        return told(self.function.xreplace(dict(self.constants)))
 
     def parts(self) -> tuple[Poly, Poly]:
         """What is fixed of the scalar, and the rest."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy
 import sympy
-from sympy import Expr, S, Symbol
+from sympy import Expr, S
 
 from tplimits.errors import NoLimitError
 from tplimits.law.hypotheses.fluctuation import diverging
@@ -19,6 +19,7 @@ from tplimits.program.nodes.domains import ends_of_domains
 from tplimits.program.nodes.entries import ArrayEntry, AxisSum, Entry, with_names
 from tplimits.program.parts import found as parts_of
 from tplimits.regimes.depth.algebra.arrays import ARRAYS, Arrays
+from tplimits.regimes.depth.algebra.expansions import ARGUMENT, told
 from tplimits.regimes.depth.algebra.products import (
     SPAN,
     Factor,
@@ -43,7 +44,6 @@ from tplimits.regimes.depth.derivation.scalars.sizes import mean_and_covariance,
 if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.lowering import Lowering
 
-_ARGUMENT = Symbol("argument", real=True)
 #: why functions of constant arrays hold no symbolic constants
 SYMBOLIC = "a function of a constant array times a symbolic constant; give the constant a number by .bind."
 #: what is no number of the program
@@ -53,9 +53,9 @@ _VARYING = (Entry, ArrayEntry, AxisSum)
 def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
     """A function of one scalar, expanded."""
     if isinstance(expr, sympy.Pow) and not expr.exp.has(sympy.Function) and expr.exp.is_number:
-        inner, function = expr.base, _ARGUMENT**expr.exp
+        inner, function = expr.base, ARGUMENT**expr.exp
     elif isinstance(expr, sympy.Function) and len(varying := [a for a in expr.args if a.has(*_VARYING)]) == 1:
-        inner, function = varying[0], expr.func(*(_ARGUMENT if a is varying[0] else a for a in expr.args))
+        inner, function = varying[0], expr.func(*(ARGUMENT if a is varying[0] else a for a in expr.args))
     elif isinstance(expr, SEVERAL):
         whole = lowering.lower(expr.definition(), env)
         return Poly(tuple(lowering.arrays.gathered(whole.terms, tuple(dict.fromkeys(env.values())))), whole.cut)
@@ -87,7 +87,7 @@ def series(lowering: Lowering, expr: Expr, env: Mapping[Expr, int]) -> Poly:
                 again = Poly(tuple(t._replace(pert=max(1, t.pert)) for t in again.terms), again.cut)
             power = multiplied(power, again, lowering.limit)
             # with 1/j! built in step by step
-            derivative = derivative.diff(_ARGUMENT) / j
+            derivative = derivative.diff(ARGUMENT) / j
         found.append(multiplied(_at(lowering, derivative, fixed, env, expr), power, lowering.limit))
     known = lowering.limit if small.cut is None else min(lowering.limit, small.cut)
     cut = known if small.terms or small.cut is not None else None
@@ -255,11 +255,7 @@ def _keep_domain(lowering: Lowering, function: Expr, number: Expr) -> None:
     """What open constants may not make negative: of (√−c)² = −c nothing shows that it is no number."""
     logarithms = [(node, node.args[0]) for node in parts_of(function, sympy.log)]
     for node, end in (*ends_of_domains(function), *logarithms) if number.free_symbols else ():
-        lowering.model.domains[str(node.xreplace({_ARGUMENT: number}))] = end.xreplace({_ARGUMENT: number})
-
-
-def _told(function: Expr) -> Expr:
-    return function.xreplace({_ARGUMENT: Symbol("y", real=True)})
+        lowering.model.domains[str(node.xreplace({ARGUMENT: number}))] = end.xreplace({ARGUMENT: number})
 
 
 def _at(lowering: Lowering, function: Expr, fixed: Poly, env: Mapping[Expr, int], written: Expr) -> Poly:
@@ -269,22 +265,22 @@ def _at(lowering: Lowering, function: Expr, fixed: Poly, env: Mapping[Expr, int]
     if number is not None:
         _keep_domain(lowering, function, number)
         try:
-            value = at_number(function, _ARGUMENT, number, name)
+            value = at_number(function, ARGUMENT, number, name)
         except NoLimitError as error:
             lowering.fail(str(error))
         if value.has(sympy.zoo, sympy.nan, sympy.oo):
-            lowering.fail(f"a division by zero or a singular value: `{_told(function)}` at y = {number}.")
+            lowering.fail(f"a division by zero or a singular value: `{told(function)}` at y = {number}.")
         return lowering.number(value)
-    if function.free_symbols - {_ARGUMENT}:
+    if function.free_symbols - {ARGUMENT}:
         lowering.fail(SYMBOLIC)
     at, table = fixed_table(lowering, fixed, env)
     try:
-        values = at_array(function, _ARGUMENT, table, name)
+        values = at_array(function, ARGUMENT, table, name)
     except NoLimitError as error:
         lowering.fail(str(error))
     if (singular := ~numpy.isfinite(values)).any():
         lowering.fail(
-            f"`{_told(function)}` is not finite at y = {table[singular][0]:.6g}, where the argument settles by a "
+            f"`{told(function)}` is not finite at y = {table[singular][0]:.6g}, where the argument settles by a "
             "constant array. Where y is the sum of a row of a mask, let every token see a key."
         )
     return array_at(lowering, values, at)
