@@ -62,3 +62,21 @@ def test_vectors_of_signs_have_kinks():
 
     with pytest.raises(tp.NoLimitError, match="tends to 0 for many neurons and moves"):
         tp.derive(touched, tp.FiniteWidth())
+
+
+def test_the_bias_of_a_kink_beside_signs():
+    """θ = avg (3 + b) relu(h + b + ½): h is √S z with S = avg x², so that b is G″(1), G(s) the mean at S = s."""
+
+    @tp.program
+    def program(W: tp.Matrix, x: tp.Vector, b: tp.Vector.signs(2)):
+        return tp.avg((3 + b) * tp.relu(W @ x + b + 0.5))
+
+    def mean(s):
+        z = np.linspace(-12, 12, 240_001)
+        weights = np.exp(-z * z / 2) / np.exp(-z * z / 2).sum()
+        return sum((3 + b) * (weights @ np.maximum(np.sqrt(s) * z + b + 0.5, 0)) for b in (2, -2)) / 2
+
+    found = tp.derive(program, tp.FiniteWidth()).evaluate()["return"]
+    assert abs(found.limit.value - mean(1)) < 1e-7
+    second = (mean(1.02) - 2 * mean(1) + mean(0.98)) / 0.02**2
+    assert abs(found.bias.value - second) < 2e-3 * abs(second)

@@ -114,3 +114,25 @@ def test_values_of_queries_and_keys_are_refused():
     """avg(q k) is the logit itself."""
     with pytest.raises(tp.NoLimitError, match="stood inside these scalars alone"):
         tp.derive(block(lambda q, k, W: q + k), tp.Proportional())
+
+
+def test_scalars_that_a_matrix_turns_an_even_number_of_times_are_no_others():
+    """avg(a a b) changes its sign with B, which the values hold, and not with A."""
+
+    @tp.block
+    def block(x: tp.State["token"], A: tp.Matrix, B: tp.Matrix):
+        a, b = A @ x, B @ x
+        return x + tp.tanh(tp.sqrt(tp.n) * tp.avg(a * a * b)) * b / tp.sqrt(tp.n)
+
+    with pytest.raises(tp.NoLimitError, match="stood inside these scalars alone"):
+        tp.derive(block, tp.Proportional())
+
+
+def test_a_branch_of_order_one_has_no_limit_by_that():
+    @tp.block
+    def block(x: tp.State["token"], Q: tp.Matrix, K: tp.Matrix):
+        k = (K @ x).rename(token="key")
+        return x + tp.sum(tp.tanh(tp.sqrt(tp.n) * tp.avg((Q @ x) * k)) * k, over="key")
+
+    with pytest.raises(tp.NoLimitError, match="not perturbative"):
+        tp.derive(block, tp.Proportional())

@@ -27,6 +27,18 @@ def test_an_input_that_is_zero(name):
         limit.evaluate([[1.0, 0.5], [0.0, 0.0]])
 
 
+def test_a_zero_beside_other_inputs():
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        z = tp.sum(U * ξ, over="d")
+        return v * tp.tanh(z) / z
+
+    limit = tp.derive(net, tp.Kernels(train=("v",)))
+    for one, other in (([[1.0, 0.5]], [[0.0, 0.0]]), ([[0.0, 0.0]], [[1.0, 0.5]])):
+        with pytest.raises(tp.EvaluationError, match="always 0"):
+            limit.evaluate(one, other)
+
+
 def test_an_entry_that_nothing_is_read_for():
     @tp.network
     def net(ξ: tp.Input["d", "token"], U: tp.Vector["d"], v: tp.Vector):

@@ -20,7 +20,7 @@ from sympy import Expr, Symbol
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes.branches import SIDES
-from tplimits.program.nodes.entries import constant_symbol, entries, size_symbol
+from tplimits.program.nodes.entries import constant_symbol, size_symbol
 from tplimits.program.nodes.evaluate import with_differences
 from tplimits.program.parts import found
 from tplimits.regimes.depth.algebra.arrays import at_indices
@@ -188,14 +188,9 @@ class Drift:
             if scalars.steep is None and not is_flat(function, scalars.program.state):
                 insist_on_seen(known[label])
             # a mask is 0 at some tokens, a gate that is hardly ever open at all of them
-            if not self.quick and scalars.shapes and self._is_gate(function) and all_apart(scalars.law):
+            if not self.quick and scalars.shapes and found(function, *SIDES) and all_apart(scalars.law):
                 insist_on_met(known[label])
         return covariance.means(scalars.form, V, self.values, known, counts)
-
-    def _is_gate(self, function: Expr) -> bool:
-        """Whether it has kinks or jumps, and no number in front makes it 0."""
-        front = function.as_independent(*entries(function), as_Add=False)[0]
-        return bool(found(function, *SIDES)) and front.xreplace(dict(self.values)) != 0
 
     def _size(self, program: Program, axis: str) -> int:
         size = program.size(axis)

@@ -85,6 +85,45 @@ def test_what_is_added_at_order_one_is_no_small_part():
         tp.derive(mixed, tp.Proportional())
 
 
+def test_a_state_that_is_added_to_at_order_one_is_another_state():
+    """Q (x + U x) has the covariance 2V: no branch of size 1/√n made it."""
+
+    @tp.block
+    def added(x: tp.State["token"], U: tp.Matrix, Q: tp.Matrix, K: tp.Matrix, W: tp.Matrix):
+        return x + attention(x + U @ x, Q, K, W)
+
+    with pytest.raises(tp.NoLimitError):
+        tp.derive(added, tp.Proportional())
+
+
+def test_logits_over_another_width():
+    @tp.block
+    def first(x: tp.State["token"], Q: tp.Matrix["k", "n"], K: tp.Matrix["k", "n"], W: tp.Matrix):
+        A = tp.softmax(tp.sqrt(tp.width("k")) * tp.avg((Q @ x) * (K @ x).rename(token="key")), over="key")
+        return x + tp.sum(A * (W @ x).rename(token="key"), over="key") / tp.sqrt(tp.n)
+
+    @tp.block
+    def second(x: tp.State["token"], Q: tp.Matrix["k", "n"], K: tp.Matrix["k", "n"], W: tp.Matrix, Z: tp.Matrix):
+        y = x + Z @ x / tp.sqrt(tp.n)
+        A = tp.softmax(tp.sqrt(tp.width("k")) * tp.avg((Q @ y) * (K @ y).rename(token="key")), over="key")
+        return y + tp.sum(A * (W @ y).rename(token="key"), over="key") / tp.sqrt(tp.n)
+
+    one, other = (tp.derive(b, tp.Proportional()).drift_at(V, ratios={"k": 0.25}) for b in (first, second))
+    np.testing.assert_allclose(other, one + V, rtol=1e-3)
+
+
+def test_squares_of_what_was_added_to_keep_their_formula():
+    """V_αα V_ββ + 2 V_αβ², and V_αβ of the branch before."""
+
+    @tp.block
+    def block(x: tp.State["token"], Z: tp.Matrix, W: tp.Matrix, U: tp.Matrix):
+        y = x + Z @ x / tp.sqrt(tp.n)
+        return y + U @ ((W @ y) ** 2) / tp.sqrt(tp.n)
+
+    sde = tp.derive(block, tp.Proportional())
+    assert str(sde.drift) == "V[α, α]*V[β, β] + 2*V[α, β]**2 + V[α, β]"
+
+
 @pytest.mark.long
 def test_networks_have_this_drift():
     """Family-wise 1e-3 over three entries: 3.6 standard errors, and 3/n of the whole."""
