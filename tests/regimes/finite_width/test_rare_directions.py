@@ -80,3 +80,24 @@ def test_the_bias_of_a_kink_beside_signs():
     assert abs(found.limit.value - mean(1)) < 1e-7
     second = (mean(1.02) - 2 * mean(1) + mean(0.98)) / 0.02**2
     assert abs(found.bias.value - second) < 2e-3 * abs(second)
+
+
+def test_the_bias_of_a_kink_where_signs_are_drawn_last():
+    """θ = avg (3 + b) relu(S x + b + ½), S = avg x²: b is E[(x² − 1) ∂f] + E ∂²f, by derivatives in S."""
+
+    @tp.program
+    def program(x: tp.Vector, b: tp.Vector.signs(2)):
+        return tp.avg((3 + b) * tp.relu(x * tp.avg(x * x) + b + 0.5))
+
+    z = np.linspace(-12, 12, 240_001)
+    density = np.exp(-z * z / 2) / np.exp(-z * z / 2).sum()
+
+    def mean(s, beside=1.0):
+        return sum((3 + b) * ((density * beside) @ np.maximum(s * z + b + 0.5, 0)) for b in (2, -2)) / 2
+
+    step = 0.02
+    second = (mean(1 + step) - 2 * mean(1) + mean(1 - step)) / step**2
+    together = (mean(1 + step, z * z - 1) - mean(1 - step, z * z - 1)) / (2 * step)
+    found = tp.derive(program, tp.FiniteWidth()).evaluate()["return"]
+    assert abs(found.limit.value - mean(1)) < 1e-7
+    assert abs(found.bias.value - (together + second)) < 3e-3 * (abs(together) + abs(second))

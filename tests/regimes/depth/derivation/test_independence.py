@@ -136,3 +136,16 @@ def test_a_branch_of_order_one_has_no_limit_by_that():
 
     with pytest.raises(tp.NoLimitError, match="not perturbative"):
         tp.derive(block, tp.Proportional())
+
+
+def test_scalars_of_which_a_matrix_turns_a_part_are_no_others():
+    """avg((A x + C x) x′) keeps the part with C, which the values hold, where A changes its sign."""
+
+    @tp.block
+    def block(x: tp.State["token"], A: tp.Matrix, C: tp.Matrix):
+        c = C @ x
+        Y = tp.sqrt(tp.n) * tp.avg((A @ x + c) * x.rename(token="key"))
+        return x + tp.sum(tp.tanh(Y) * c.rename(token="key"), over="key") / tp.sqrt(tp.n)
+
+    with pytest.raises(tp.NoLimitError, match="stood inside these scalars alone"):
+        tp.derive(block, tp.Proportional())

@@ -111,11 +111,10 @@ def _function(lowering: Lowering, expr: Expr) -> Expr | None:
             insist_on_a_limit(lowering, limit, refused)
         limit = limit_of(lowering, found, refused)
         scalars = {e for e in entries(found) if e.neuron == NO_NEURON and e.source != lowering.program.state}
-        left = set(entries(limit))
-        settled = sorted(rest | scalars - left, key=str)
-        # in powers of what settles all digits are known: draws are for what has no series
-        has_series = not rest or bool(scalars - left) or limit.is_polynomial(*left)
-        if settled and has_series and not lowering.taken.as_weights:
+        still = scalars - set(entries(limit))
+        settled = sorted(rest | still, key=str)
+        # in powers of scalars that settle all digits are known: draws are for what has no series
+        if still and not lowering.taken.as_weights:
             return None
         _insist_beside(lowering, found, settled, refused)
         return limit
