@@ -19,7 +19,8 @@ from tplimits.law.hypotheses.reader import Question, Unreadable, Value
 from tplimits.law.means import BoxMean
 from tplimits.law.moments import OpenMoment
 from tplimits.numbers.budget import AUTO, Budget
-from tplimits.numbers.passes import exact, quadrature
+from tplimits.numbers.closed_values import exact
+from tplimits.numbers.passes import quadrature
 from tplimits.numbers.plan import plan
 from tplimits.numbers.roots import composed, spectrum
 from tplimits.program.nodes.branches import SIDES

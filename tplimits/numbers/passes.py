@@ -52,19 +52,6 @@ _ROUNDED = 1e-14
 _ROUNDING = 2.0**-52
 
 
-def exact(plan: EvaluationPlan, constants: Mapping[Symbol, Expr]) -> dict[str, Number]:
-    """Targets of a closed plan in high precision, rounded to doubles."""
-    known: dict[Symbol, Expr] = {s: sympy.sympify(v) for s, v in constants.items()}
-    for step in plan.steps:
-        assert isinstance(step, Closed)
-        known[step.symbol] = high_precision(step.value, known)
-    result = {}
-    for name, expr in plan.targets:
-        value = double(high_precision(expr, known), expr)
-        result[name] = Number(value, abs(value) * 2.0**-52, "exact")
-    return result
-
-
 @dataclass
 class _Pass:
     """One pass over the steps at one resolution."""
@@ -111,7 +98,9 @@ class _Pass:
                 error = min(error, _ROUNDED * abs(value)) if by_rounding else error
                 known[step.symbol] = value + share_of_error(place, pattern) * error
             else:
-                known[step.symbol] = _value(step, known)
+                # differences of closed values have the rounding of doubles, and no sign of their own within it
+                value = _value(step, known)
+                known[step.symbol] = value + share_of_error(place, pattern) * _ROUNDING * abs(value)
         return known, {name: _number(expr, known) for name, expr in self.plan.targets}
 
     def _beside_zeros(self, step: Mean | Constant, known: Mapping[Symbol, float]) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 import sympy
@@ -22,7 +22,7 @@ from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.parts import remembered, symbols
 
 #: digits carried for closed values, so that cancellation in a formula does not show
-_DIGITS = 40
+DIGITS = 40
 #: imaginary parts below this, relative, are rounding
 _NOISE = 1e-20
 #: an argument below this many times its spread is zero within its error
@@ -75,9 +75,9 @@ def high_precision(expr: Expr, known: Mapping[Symbol, Expr], noise: float = _NOI
 @remembered(4096)
 def _digits(expr: Expr, known: tuple[tuple[Symbol, Expr], ...]) -> Expr:
     """Passes at many resolutions ask again and again for what no integral moves."""
-    value = in_digits(expr.xreplace(dict(known)), _DIGITS)
+    value = in_digits(expr.xreplace(dict(known)), DIGITS)
     # decimals were calculated with in their own digits: enough to see what is no number
-    return in_digits(expr, _DIGITS, dict(known)) if known and value.is_Number and value.is_finite else value
+    return in_digits(expr, DIGITS, dict(known)) if known and value.is_Number and value.is_finite else value
 
 
 def double(value: Expr, expr: Expr) -> float:
@@ -120,35 +120,48 @@ def check_settled(expr: Expr, variants: Mapping[Symbol, Array], fixed: Mapping[S
 
     `variants` are values of the moments, the first the best one, the others within their errors of it.
     """
-    nodes = _singular_nodes(expr)
+    nodes = singular_nodes(expr)
     if not nodes:
         return
     known = {**{s: float(v) for s, v in fixed.items()}, **variants}
     memo: dict[Expr, Any] = {}
     with numpy.errstate(all="ignore"):
-        for head, argument in nodes:
+        for head, argument, _ in nodes:
             values = numpy.atleast_1d(numpy.asarray(evaluate(argument, known, memo), dtype=float))
             spread = float(numpy.max(abs(values - values[0]))) if numpy.isfinite(values).all() else 0.0
             moved = not symbols(argument).isdisjoint(variants)
             # an exact zero is meant at a jump, sign(0) = 0; at a pole or a logarithm it is none the less a singular
             # point
             if abs(values[0]) <= SPREADS * spread and (moved or head not in _JUMPS):
-                raise Unsettled(
-                    f"the argument of {head} is 0 within its error: `{{}}` is {values[0]:.2g} ± {spread:.1g}. The "
-                    "limit there depends on how the argument comes near zero; keep it away from zero.",
-                    argument,
-                )
+                raise zero_within_error(head, argument, values[0], spread)
+
+
+def zero_within_error(head: str, argument: Expr, value: float, spread: float) -> Unsettled:
+    """The error of a jump, a pole, a logarithm or a root that is met at what is 0 within its error."""
+    return Unsettled(
+        f"the argument of {head} is 0 within its error: `{{}}` is {value:.2g} ± {spread:.1g}. The limit there depends "
+        "on how the argument comes near zero; keep it away from zero.",
+        argument,
+    )
+
+
+class Singular(NamedTuple):
+    """A jump, logarithm, pole or root: what it is called, its argument, and whether it has a limit where that is 0."""
+
+    head: str
+    argument: Expr
+    continuous: bool
 
 
 @remembered(4096)
-def _singular_nodes(expr: Expr) -> tuple[tuple[str, Expr], ...]:
-    """(what it is, its argument) of the jumps, logarithms, poles and roots in an expression."""
+def singular_nodes(expr: Expr) -> tuple[Singular, ...]:
+    """The jumps, logarithms, poles and roots in an expression."""
     found = []
     for node in sympy.preorder_traversal(expr):
         if isinstance(node, functions.JUMPS):
-            found.append((type(node).__name__, node.args[0]))
+            found.append(Singular(type(node).__name__, node.args[0], False))
         elif isinstance(node, sympy.log):
-            found.append(("log", node.args[0]))
+            found.append(Singular("log", node.args[0], False))
         elif isinstance(node, sympy.Pow) and not (node.exp.is_Integer and node.exp.is_positive):
-            found.append(("a power with exponent " + str(node.exp), node.base))
-    return tuple((head, a) for head, a in dict.fromkeys(found) if a.free_symbols)
+            found.append(Singular(f"a power with exponent {node.exp}", node.base, bool(node.exp.is_positive)))
+    return tuple(s for s in dict.fromkeys(found) if s.argument.free_symbols)

@@ -22,8 +22,9 @@ from tplimits.law.state import Derivation, width_ratio
 from tplimits.law.unroll import label
 from tplimits.numbers import intervals
 from tplimits.numbers.budget import AUTO, QUADRATURE, Budget, TooManyNodes
+from tplimits.numbers.closed_values import exact
 from tplimits.numbers.number import Number, all_finite
-from tplimits.numbers.passes import exact, quadrature
+from tplimits.numbers.passes import quadrature
 from tplimits.numbers.plan import EvaluationPlan, plan
 from tplimits.numbers.precision import SPREADS, Unsettled
 from tplimits.numbers.replicates import Particles
