@@ -93,11 +93,6 @@ def test_the_rank_of_a_gram_is_settled_where_passes_agree_on_its_eigenvalues(mon
             run()
 
 
-def test_numbers_of_closed_plans_are_rounded_once():
-    plan = passes.exact(EvaluationPlan((), (("t", sympy.pi * a),)), {a: sympy.Rational(1, 3)})
-    assert plan["t"].value == float(sympy.pi / 3) and plan["t"].error == plan["t"].value * 2.0**-52
-
-
 @pytest.mark.parametrize(("first", "off", "settled"), [(0.5, 0.16, True), (0.5, 0.18, False), (1e-9, 1e-7, True)])
 def test_what_is_zero_beside_the_largest_eigenvalue_is_no_direction(monkeypatch, first, off, settled):
     """Of three images: 10⁻⁹ is zero beside 20, not beside 0.5; what is left must exceed three times the error."""
@@ -136,7 +131,7 @@ def test_means_and_values_of_a_pass_one_after_another(monkeypatch):
 
 
 def test_means_are_moved_by_their_errors_up_or_down():
-    """By a factor of 1 to 1.3 of the error, or of rounding, that turns with the place; closed steps follow."""
+    """By 1 to 1.3 times the error, or the rounding, that turns with the place; closed steps move too."""
     means = sympy.symbols("m0:6", real=True)
     steps = (*(Mean(m, Integrand((), (), a, (), (), ()), ()) for m in means), Closed(b, means[0] + a))
     one = passes._Pass(EvaluationPlan(steps, (("t", 2 * b),)), {a: 3.0}, 0, Budget(1))
@@ -147,7 +142,8 @@ def test_means_are_moved_by_their_errors_up_or_down():
         for i, (m, sign) in enumerate(zip(means, signs, strict=True)):
             error = (3 * 2.0**-52 if i == 2 else 0.5) * (1 + 0.06 * (i % 5))
             assert known[m] - (1.0 + i) == pytest.approx(error if sign == "+" else -error, rel=0.3 if i == 2 else 1e-9)
-        assert targets == {"t": 2 * known[b]} and known[b] == known[means[0]] + 3
+        moves = (known[b] - (known[means[0]] + 3)) / (2.0**-52 * known[b])
+        assert targets == {"t": 2 * known[b]} and 0.5 <= moves <= 2.0
 
 
 def test_passes_that_agreed_by_chance_before_they_moved():
