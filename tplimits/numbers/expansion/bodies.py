@@ -27,6 +27,7 @@ from tplimits.program.nodes import functions
 from tplimits.program.nodes.branches import without_jump, without_jumps
 from tplimits.program.nodes.entries import GaussMean, entries
 from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.hidden_jumps import derivative
 from tplimits.program.nodes.running_errors import refuse_rounding
 from tplimits.program.nodes.series import near
 from tplimits.program.parts import holds, remembered
@@ -286,8 +287,8 @@ class Bodies:
 
 @remembered(1 << 10)
 def _derivatives(function: Expr) -> tuple[Expr, Expr, Expr]:
-    first = function.diff(_U)
-    return function, first, first.diff(_U)
+    first = derivative(function, _U)
+    return function, first, derivative(first, _U)
 
 
 def _on(function: Expr, values: Array) -> Any:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from tplimits.arrays import Array
 from tplimits.numbers.expansion.fields import Field, mapped, plus, times
 from tplimits.numbers.expansion.jets import Jet, Slopes, all_slopes
 from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.hidden_jumps import derivative
 from tplimits.program.parts import remembered
 
 if TYPE_CHECKING:
@@ -53,4 +55,4 @@ def of_several(averages: Averages, function: Expr, jets: Mapping[Symbol, Jet], l
 
 @remembered(1 << 10)
 def _derivative(function: Expr, by: Sequence[Symbol]) -> Expr:
-    return function.diff(*by)
+    return functools.reduce(derivative, by, function)

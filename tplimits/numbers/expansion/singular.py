@@ -24,6 +24,7 @@ from tplimits.law.hypotheses.vanishing import FORM, function_of, vanishing
 from tplimits.numbers import near_zero
 from tplimits.program.nodes.domains import ends_of_domains, singular_places
 from tplimits.program.nodes.entries import Entry, entries, reads_vectors
+from tplimits.program.nodes.hidden_jumps import derivative
 from tplimits.program.nodes.log_sums import without_overflow
 from tplimits.program.nodes.properties import EXPONENTIAL, FADING
 from tplimits.program.nodes.series import near
@@ -89,7 +90,7 @@ def _is_within_powers(body: Expr) -> bool:
     law = independent(variables)
     whole = [body]
     for _ in range(2):
-        whole += [f.diff(v).replace(DiracDelta, lambda *_: S.Zero) for f in whole for v in variables]
+        whole += [derivative(f, v).replace(DiracDelta, lambda *_: S.Zero) for f in whole for v in variables]
     tails = (tail(f, law) for f in dict.fromkeys(whole))
     return all(t.kind in (Growth.BOUNDED, Growth.POLYNOMIAL) and t.power is S.Infinity for t in tails)
 

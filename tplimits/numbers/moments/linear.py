@@ -25,6 +25,7 @@ from tplimits.law.hypotheses.bounds import may_vanish_below
 from tplimits.numbers.forms import lower
 from tplimits.numbers.moments.determinants import full, gram_determinant, refuse_indefinite
 from tplimits.program.nodes.functions import maximum, minimum, relu, step, where
+from tplimits.program.nodes.hidden_jumps import derivative
 from tplimits.program.nodes.properties import is_entire
 from tplimits.program.parts import addends
 
@@ -119,7 +120,7 @@ def _without(outer: Sequence[Row], body: Expr, places: Mapping[Row, Symbol]) -> 
         rest = [row for row in others if row is not other]
         yield from (((*more, (first, other)), found) for more, found in _without(rest, body, places))
     for row, symbol in places.items():
-        slope = body.diff(symbol)
+        slope = derivative(body, symbol)
         yield from (((*more, (first, row)), found) for more, found in _without(others, slope, places))
 
 

@@ -22,6 +22,7 @@ from tplimits.program.nodes import functions
 from tplimits.program.nodes.crossings import between_waves, zeros
 from tplimits.program.nodes.digits import in_digits
 from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.hidden_jumps import derivative
 from tplimits.program.nodes.normal_means import singular
 from tplimits.program.nodes.parity import parity
 from tplimits.program.nodes.properties import WAVES
@@ -179,7 +180,7 @@ def _zeros(argument: Expr, variable: Symbol, searched: float) -> set[float]:
     """Where an argument is zero: anywhere if it is a line or a polynomial, else where it is searched."""
     if variable not in argument.free_symbols:
         return set()
-    slope = argument.diff(variable)
+    slope = derivative(argument, variable)
     if slope.is_number and slope != 0:
         return {float(-argument.xreplace({variable: sympy.S.Zero}) / slope)}
     if argument.is_polynomial(variable):
@@ -212,7 +213,7 @@ def _far_roots(argument: Expr, variable: Symbol) -> set[float]:
 
 def _smooth_slope(expr: Expr, variable: Symbol) -> Expr:
     """The derivative between the jumps."""
-    return expr.diff(variable).replace(sympy.DiracDelta, lambda *_: sympy.S.Zero)
+    return derivative(expr, variable).replace(sympy.DiracDelta, lambda *_: sympy.S.Zero)
 
 
 def _turns(function: Expr, variable: Symbol, searched: float) -> dict[float, float]:

@@ -41,3 +41,26 @@ def test_the_kernel_of_a_quotient_of_clipped_gelu():
     nngp = y + 0.36 * q
     assert found.nngp[0, 1] == pytest.approx(nngp, abs=2e-5), "the grid's own error where it meets kinks"
     assert found.ntk[0, 1] == pytest.approx(nngp + X[0] @ X[1] * (dy + 0.36 * dq), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("written", "same"),
+    [
+        (lambda y: tp.exp(-tp.abs(y)), lambda y: tp.exp(-y)),
+        (lambda y: tp.sign(y) * y**2, lambda y: y**2),
+        (lambda y: tp.tanh(tp.relu(y) - 0.3), lambda y: tp.tanh(y - 0.3)),
+    ],
+)
+def test_signs_of_roots_that_are_not_negative_say_nothing(written, same):
+    """The root of relu(h) is real, and its absolute value is itself: derivatives in numbers knew neither."""
+
+    def kernels(function):
+        @tp.network
+        def net(W: tp.Matrix, ξ: tp.Input["d"], v: tp.Vector, U: tp.Vector["d"]):
+            return v * (W.T @ function(tp.relu(tp.sum(U * ξ, over="d")) ** 1.5))
+
+        return tp.derive(net, tp.Kernels()).evaluate(numpy.array([[-0.7, -1.1], [0.6, -0.3], [-0.9, 1.2]]))
+
+    found, expected = kernels(written), kernels(same)
+    assert found.nngp == pytest.approx(expected.nngp, rel=1e-9)
+    assert found.ntk == pytest.approx(expected.ntk, rel=1e-9)
