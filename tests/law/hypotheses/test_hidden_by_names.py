@@ -43,7 +43,7 @@ READINGS = {
 @pytest.mark.parametrize("reading", READINGS)
 @pytest.mark.parametrize("made", [characteristic, switched])
 def test_zeros_that_a_name_hides_are_refused(made, reading):
-    with pytest.raises((tp.NoLimitError, tp.EvaluationError), match="lands on a jump|not finite at the limit"):
+    with pytest.raises((tp.NoLimitError, tp.EvaluationError), match=r"lands on a jump|not finite at the limit"):
         tp.derive(made(READINGS[reading])).evaluate()
 
 
