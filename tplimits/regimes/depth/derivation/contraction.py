@@ -31,7 +31,7 @@ from tplimits.regimes.depth.algebra.products import (
     renamed,
     times,
 )
-from tplimits.regimes.depth.derivation.groupings import Blocks, Kind, count, groupings, kind
+from tplimits.regimes.depth.derivation.groupings import Blocks, Kind, count, end, groupings, identify, kind
 from tplimits.regimes.depth.derivation.independence import entangled
 from tplimits.regimes.depth.derivation.not_covered import NoFormulasError
 
@@ -306,27 +306,6 @@ def _without(factors: Factors, mine: list[Factor]) -> Factors:
     for f in mine:
         left.remove(f)
     return tuple(left)
-
-
-def end(change: dict[int, int], index: int) -> int:
-    """The index that a chain of changes ends at."""
-    while index in change:
-        index = change[index]
-    return index
-
-
-def identify(change: dict[int, int], a: int, b: int) -> list[Factor]:
-    """Make two indices one; two free ones leave a factor I (1 where they are equal)."""
-    a, b = end(change, a), end(change, b)
-    if a == b:
-        return []
-    if b >= 0:
-        change[b] = a
-    elif a >= 0:
-        change[a] = b
-    else:
-        return [("I", (a, b), 0)]
-    return []
 
 
 def _neuron(factor: Factor, layer: Layer) -> tuple[int, ...]:

@@ -92,7 +92,7 @@ class _Frames:
     def _is_gated(self, position: int, term: Expr, terms: Sequence[Expr]) -> bool:
         """Whether a term is f(c) W u, c a vector of the layer's own that is read here alone.
 
-        Its entries are independent of the state, and alike.  Odd in W, they have no odd moments beside x and others, and
+        Its entries are independent of the state, and alike.  Odd in W, they have no odd moments beside others, and
         averages of x x f² (W u)(W u′) tend to V E f² avg(u u′), whatever single entries of x are.
         """
         factors = [f for f in sympy.Mul.make_args(term) if _vectors(f)]
