@@ -9,12 +9,14 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import comb, prod
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tplimits.law.closed_forms.isserlis import pairings
 from tplimits.program.parts import remembered
 from tplimits.regimes.depth.algebra.activations import LINEAR, Basis, partitions
-from tplimits.regimes.depth.algebra.products import Factor
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.algebra.products import Factor
 
 Blocks = list[tuple[int, ...]]
 
