@@ -54,8 +54,8 @@ class Openings(ABC):
             repair = (
                 'Sum over an axis of infinitely many heads first: tp.Kernels(infinite=("head",)).'
                 if heads
-                else "Nothing averages over them: the kernel is random, and its law is not derived. Parameters that the "
-                'logits do not depend on have draws of it, as tp.Kernels(train=("v",)).sample(X).'
+                else "Nothing averages over them: the kernel is random, and its law is not derived. Parameters that "
+                'the logits do not depend on have draws of it, as tp.Kernels(train=("v",)).sample(X).'
             )
             raise NoLimitError(
                 f"`{node.name}` is Gaussian only given random logits, and a nonlinear function of it is taken before "
