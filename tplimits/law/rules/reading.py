@@ -74,9 +74,9 @@ class BodyReader:
             return True
         # a name hides that what is random vanishes by an identity, or for S < 0, as relu(S) times what is long
         limit = self._visible(own)
-        if limit != own and vanishes(limit):
+        if longer(limit, LONG) or (limit != own and vanishes(limit)):
             return False
-        if longer(limit, LONG) or self._may_cancel(limit) or self.state.rests_on_open_means(limit):
+        if self._may_cancel(limit) or self.state.rests_on_open_means(limit):
             return False
         # a fluctuation of variance 0 is no free Gaussian: what it is added to may vanish after all
         if any(self.state.covariances[s, s] == 0 for s in self._fluctuations & limit.free_symbols):
