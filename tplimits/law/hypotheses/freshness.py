@@ -51,6 +51,8 @@ def readout(program: Program, position: int) -> None:
 
 def _is_odd(program: Program, position: int) -> bool:
     """Whether a vector changes its sign with matrices that are used there alone, or with all of its initial vectors."""
+    if _is_odd_in_one(program, position):
+        return True
     if initial_only(program, position):
         vectors = [s for p in origins_of(program, position) if isinstance(s := program[p], InitialVector)]
         return all(s.law.mean == 0 for s in vectors) and _sign(program, position, -1, frozenset()) == -1
@@ -58,22 +60,40 @@ def _is_odd(program: Program, position: int) -> bool:
     return any(_sign(program, position, 1, turned) == -1 for turned in (last, *(frozenset({m}) for m in sorted(last))))
 
 
+def _is_odd_in_one(program: Program, position: int) -> bool:
+    """Whether a vector changes its sign with one centred vector that stands at each neuron alone, beside no scalars."""
+    if any(_is_scalar(program, p) for p in (*networkx.ancestors(program.graph, position), position)):
+        return False
+    for p in sorted(origins_of(program, position)):
+        s = program[p]
+        centred = isinstance(s, InitialVector) and s.law.mean == 0 and not is_place(s)
+        if centred and _is_alone(program, p, position) and _sign(program, position, -1, frozenset(), p) == -1:
+            return True
+    return False
+
+
 def _is_used_last(program: Program, matrix: int, position: int) -> bool:
     """Whether images under a matrix are made alike, of what does not depend on it, and mixed with no other neurons."""
-    above = networkx.ancestors(program.graph, position)
-    behind = networkx.descendants(program.graph, matrix) & {*above, position}
-    images = [s for p in {*above, position} if isinstance(s := program[p], MatMul)]
-    mixed = any(s.operand.source in behind for s in images) or any(is_average(program, p) for p in behind)
-    return isinstance(program[matrix], InitialMatrix) and one_orientation(program, matrix) and not mixed
+    drawn = isinstance(program[matrix], InitialMatrix) and one_orientation(program, matrix)
+    return drawn and _is_alone(program, matrix, position)
 
 
-def _sign(program: Program, position: int, vectors: int, turned: frozenset[int]) -> Sign:
-    """How a vector changes with the signs of matrices, and of all initial vectors where `vectors` is −1."""
+def _is_alone(program: Program, source: int, position: int) -> bool:
+    """Whether what depends on a matrix or a vector is mixed with no other neurons below a position."""
+    above = {*networkx.ancestors(program.graph, position), position}
+    behind = networkx.descendants(program.graph, source) & above
+    images = [s for p in above if isinstance(s := program[p], MatMul)]
+    mixed = any(s.operand.source in {*behind, source} for s in images)
+    return not (mixed or any(is_average(program, p) for p in behind))
+
+
+def _sign(program: Program, position: int, vectors: int, turned: frozenset[int], alone: int | None = None) -> Sign:
+    """How a vector changes with the signs of matrices, and of all initial vectors, or of one, where `vectors` is −1."""
 
     def image(s: MatMul, operand: Sign) -> Sign:
         return -operand if operand is not None and s.matrix in turned else operand
 
-    return signs(program, vectors, image, {})[position]
+    return signs(program, vectors, image, {}, alone)[position]
 
 
 def _is_tied(program: Program, position: int) -> bool:

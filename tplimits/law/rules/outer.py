@@ -27,7 +27,7 @@ from tplimits.law.rules.powers import fluctuation_of, smoothed, without_n
 from tplimits.law.rules.reading import BodyReader
 from tplimits.law.state import Derivation, in_widths_of_n
 from tplimits.program.nodes.domains import PARTIAL, ends_of_domains, real_where, singular_places
-from tplimits.program.nodes.entries import OWN, GaussMean, N, entries
+from tplimits.program.nodes.entries import OWN, Entry, GaussMean, N, entries
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.program.parts import found, holds, longer, put_in, symbols
 
@@ -109,11 +109,25 @@ def _judge_hidden(state: Derivation, key: Key, whole: Expr, body: Expr) -> None:
     hidden = [(node, a) for node, a in places if state.widths.isdisjoint(symbols(a)) and not body.has(node)]
     # 1/(√n s) with s → 0 is the pole of a Gaussian, which the body shows as well
     shown = [a for _, a in (*singular_places(body), *ends_of_domains(body))] if hidden else []
-    lost = sympy.Add(*(node for node, a in hidden if not _is_multiple(fluctuation_of(state, a), shown)))
+    left = ((node, a, fluctuation_of(state, a)) for node, a in hidden)
+    lost = sympy.Add(*(_on_its_scale(whole, node, a, f) for node, a, f in left if not _is_multiple(f, shown)))
     if lost != 0:
         lost = smoothed(state, lost)
         kets = {e: state.kets[key_of(e)].expr for e in entries(lost) if key_of(e) in state.kets}
         _substituted(state, key, lost, kets, lost)
+
+
+def _on_its_scale(whole: Expr, node: Expr, argument: Expr, fluctuation: Expr) -> Expr:
+    """A pole that a body loses, of √n s where it stands as 1/(√n s)ᵏ alone: what that multiplies may vanish."""
+    # another scale than 1/√n has another power of n beside it
+    if fluctuation == 0 or not node.is_Pow or not node.exp.is_number or not isinstance(argument, Entry):
+        return node
+    beside = [p for p in found(whole, sympy.Mul) if node in p.args]
+    powers = [p.as_powers_dict().get(N, S.Zero) for p in beside]
+    bare = put_in(whole, dict.fromkeys(beside, S.Zero), {}).has(node)
+    if bare or not all(power.is_number and power <= node.exp / 2 for power in powers):
+        return node
+    return node.xreplace({argument: fluctuation})
 
 
 def _is_multiple(argument: Expr, others: list[Expr]) -> bool:

@@ -13,7 +13,7 @@ from sympy import Expr, Symbol
 from tplimits.law.hypotheses.bounds import bounds, bounds_through
 from tplimits.law.hypotheses.displaced import shifts, vanishing_inside
 from tplimits.law.hypotheses.reader import Question, Value
-from tplimits.law.hypotheses.zero import LONG, cancels_on_a_side, has_flat, may_cancel
+from tplimits.law.hypotheses.zero import LONG, cancels_on_a_side, has_flat, may_cancel, vanishes
 from tplimits.law.kets import key_of
 from tplimits.law.moments import NamedValue
 from tplimits.program.nodes.entries import Entry, N, entries
@@ -69,10 +69,14 @@ class BodyReader:
 
     def settled(self, expr: Expr) -> bool:
         """No open mean in it; and nothing that vanishes beside a function with a flat part."""
-        limit = self.limit(expr)
-        if self._has_free_part(limit):
+        own = self.limit(expr)
+        if self._has_free_part(own):
             return True
-        if longer(limit, LONG) or self._may_cancel(limit) or self.state.rests_on_open_means(limit):
+        # a name hides that what is random vanishes by an identity, or for S < 0, as relu(S) times what is long
+        limit = self._visible(own)
+        if longer(limit, LONG) or (limit != own and vanishes(limit)):
+            return False
+        if self._may_cancel(limit) or self.state.rests_on_open_means(limit):
             return False
         # a fluctuation of variance 0 is no free Gaussian: what it is added to may vanish after all
         if any(self.state.covariances[s, s] == 0 for s in self._fluctuations & limit.free_symbols):

@@ -68,11 +68,16 @@ def _over_one_denominator(difference: Expr) -> Expr:
 
 
 def signs(
-    program: Program, vectors: int, image: Callable[[MatMul, Sign], Sign], sides: Mapping[int, tuple[Expr, Expr]]
+    program: Program,
+    vectors: int,
+    image: Callable[[MatMul, Sign], Sign],
+    sides: Mapping[int, tuple[Expr, Expr]],
+    alone: int | None = None,
 ) -> list[Sign]:
     """The sign of every value; `vectors` is that of initial vectors, `image` gives that of a product with a matrix.
 
-    `sides` holds bodies that are not the same on the other side: what they are here, and there.
+    The one at the position `alone`, if it is given, has it alone.  `sides` holds bodies that are not the same on the
+    other side: what they are here, and there.
 
     >>> import tplimits as tp
     >>> @tp.program
@@ -91,7 +96,7 @@ def signs(
         elif isinstance(s, Nonlin):
             found.append(_of_body(*sides.get(position, (s.body, s.body)), found))
         else:
-            found.append(vectors if isinstance(s, InitialVector) else 1)
+            found.append(vectors if isinstance(s, InitialVector) and alone in (None, position) else 1)
     return found
 
 

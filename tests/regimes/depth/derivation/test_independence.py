@@ -110,10 +110,73 @@ def test_values_that_fluctuate_together_with_the_logits_are_refused():
     assert np.abs(found - sampled(np.tanh, V)[0]).max() > 5 * error.max()
 
 
-def test_values_of_queries_and_keys_are_refused():
-    """avg(q k) is the logit itself."""
+@tp.block
+def of_both(x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix, WO: tp.Matrix):
+    """x + n^(−1/2) Σ_κ A_ακ (v_κ + q_α + k_κ): avg(q k) is the logit itself, and smaller than avg(q q) by n^(−1/2)."""
+    q, k, v = WQ @ x, (WK @ x).rename(token="key"), (WO @ x).rename(token="key")
+    A = tp.softmax(tp.sqrt(tp.n) * tp.avg(q * k), over="key") + tp.tanh(tp.sqrt(tp.n) * tp.avg(q * k))
+    return x + tp.sum(A * (v + q + k), over="key") / tp.sqrt(tp.n)
+
+
+def both(S):
+    return softmax(S) + np.tanh(S)
+
+
+def of_layers(n, draws, size=0.0):
+    """n (V′ − V) of networks of one layer with `size` q beside, and its error; q, k, v → −q, −k, −v leaves A."""
+    rng, found = np.random.default_rng(17), []
+    for _ in range(draws):
+        q, k, v = (rng.standard_normal((n, 3)) @ L.T for _ in range(3))
+        A = both(q.T @ k / np.sqrt(n))
+        branch = (v + k) @ A.T + q * A.sum(axis=1)
+        cross = size * q.T @ branch / np.sqrt(n)
+        found.append(branch.T @ branch / n + cross + cross.T)
+    return np.mean(found, axis=0), np.std(found, axis=0) / np.sqrt(draws)
+
+
+def test_queries_and_keys_may_be_added_to_the_branch_of_their_logits():
+    """E[A (V + V) Aᵀ] + E[(A 1)(A 1)ᵀ] V; networks are off it by n^(−1/2), and are extrapolated from two widths."""
+    sde = tp.derive(of_both, tp.Proportional())
+    value, error = sde.drift_estimate_at(V)
+    A = both(L @ np.random.default_rng(5).standard_normal((200_000, 3, 3)) @ L.T)
+    rows = A.sum(axis=2)
+    of_queries = rows[:, :, None] * rows[:, None] * V
+    values = 2 * A @ V @ np.swapaxes(A, 1, 2) + of_queries
+    wanted, spread = values.mean(axis=0), values.std(axis=0) / np.sqrt(len(values))
+    assert sde.verdict.kind == "ODE" and (np.abs(value - wanted) < 4.5 * np.hypot(error, spread)).all()
+    (few, e), (many, E) = of_layers(40, 6000), of_layers(640, 6000)
+    networks, spread = (4 * many - few) / 3, np.hypot(4 * E, e) / 3
+    assert (np.abs(networks - value) < 4.5 * spread).all()
+    assert np.abs(networks - value + of_queries.mean(axis=0)).max() > 10 * spread.max()  # without the queries
+
+
+def test_queries_of_order_one_beside_a_branch_of_their_logits_are_refused():
+    """0.6 q beside Σ A k/√n: E[S A] is of order 1/n there, of which E[A V Aᵀ] knows nothing."""
+
+    @tp.block
+    def block(x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix, WO: tp.Matrix):
+        q, k, v = WQ @ x, (WK @ x).rename(token="key"), (WO @ x).rename(token="key")
+        A = tp.softmax(tp.sqrt(tp.n) * tp.avg(q * k), over="key") + tp.tanh(tp.sqrt(tp.n) * tp.avg(q * k))
+        return 0.8 * x + 0.6 * q + tp.sum(A * (v + k), over="key") / tp.sqrt(tp.n)
+
     with pytest.raises(tp.NoLimitError, match="stood inside these scalars alone"):
-        tp.derive(block(lambda q, k, W: q + k), tp.Proportional())
+        tp.derive(block, tp.Proportional())
+    (without, _), (beside, error) = of_layers(640, 500), of_layers(640, 500, size=0.6)
+    assert np.abs(beside - without).max() > 10 * error.max()
+
+
+def test_a_logit_of_order_one_beside_functions_of_it_is_no_small_part():
+    """S = √n avg(q k) is of order 1, although avg(q k) is not: E[S² tanh² S] V, one mean."""
+
+    @tp.block
+    def block(x: tp.State["token"], WQ: tp.Matrix, WK: tp.Matrix, WO: tp.Matrix):
+        S = tp.sqrt(tp.n) * tp.avg((WQ @ x) * (WK @ x))
+        return x + S * tp.tanh(S) * (WO @ x) / tp.sqrt(tp.n)
+
+    one = np.array([[1.3]])
+    found = tp.derive(block, tp.Proportional()).drift_at(one)
+    z, w = roots_hermitenorm(200)
+    np.testing.assert_allclose(found, 1.3 * (w @ (1.3 * z * np.tanh(1.3 * z)) ** 2) / w.sum(), rtol=1e-3)
 
 
 def test_scalars_that_a_matrix_turns_an_even_number_of_times_are_no_others():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tplimits.regimes.depth.derivation.contraction import end, identify
+from tplimits.regimes.depth.derivation.groupings import end, identify
 from tplimits.regimes.depth.numbers import contraction
 from tplimits.regimes.depth.numbers.contraction import ContractionPlan
 

@@ -222,3 +222,19 @@ def test_functions_of_images_that_are_gaussian_given_logits_alone_are_refused():
     read = lambda m, s, x, h, H, P: tp.tanh(P @ tp.tanh(s * x)) / H  # noqa: E731
     with pytest.raises(tp.NoLimitError, match="Gaussian only given random logits"):
         tp.derive(of_means(read), HEADS)
+
+
+@pytest.mark.parametrize("axes", [(), ("head",)])
+def test_that_no_head_averages_over_random_scalars_is_told(axes):
+    """tanh(W (x tanh 1/S)): Θ is random with S, and only matrices that have an axis could average over its members."""
+
+    @tp.network
+    def net(ξ: tp.Input["d"], a: tp.Vector, U: tp.Vector["d"], W: tp.Matrix["n", "n", *axes], v: tp.Vector):
+        x = tp.sum(U * ξ, over="d")
+        y = tp.tanh(W @ (x * tp.tanh(1 / (tp.sqrt(tp.n) * tp.avg(a * x)))))
+        return v * (tp.sum(y, over="head") if axes else y)
+
+    with pytest.raises(tp.NoLimitError, match="Gaussian only given random logits") as raised:
+        tp.derive(net, tp.Kernels())
+    assert ('infinite=("head",)' in str(raised.value)) == bool(axes)
+    assert ("the kernel is random" in str(raised.value)) != bool(axes)

@@ -33,6 +33,7 @@ from tplimits.regimes.depth.derivation.not_covered import EntangledError, LargeW
 from tplimits.regimes.depth.derivation.orientations import with_rows
 from tplimits.regimes.depth.derivation.roots import Root, structured_root
 from tplimits.regimes.depth.derivation.scalars.sizes import laws
+from tplimits.regimes.depth.derivation.sublayers import with_sublayers_at_the_state
 from tplimits.regimes.depth.derivation.verdict import DepthVerdict, equation, insist_on_digits, refused, solved
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool, sequenc
     # responses are those of the families that the program has
     program = with_centred_vectors(program if sequences else _members_apart(program))
     program = with_arrays_multiplied(program)
+    written, program = program, program if sequences else with_sublayers_at_the_state(program, fixed)
     taken, first = AS_WRITTEN, None
     if weighed:
         taken = Taken(frozenset(p for p, s in enumerate(program) if isinstance(s, InitialMatrix)))
@@ -98,7 +100,8 @@ def _one_block(program: Program, fixed: tuple[str, ...], in_stack: bool, sequenc
             first = first or error
             more = _taken_anew(taken, error)
             if weighed or more == taken:
-                raise error if taken.as_factors and error.verdict else first from None
+                told = error if taken.as_factors and error.verdict else first
+                raise (told if program is written else NoFormulasError(str(told), told.verdict)) from None
             taken = more
 
 

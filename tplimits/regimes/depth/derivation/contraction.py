@@ -31,8 +31,8 @@ from tplimits.regimes.depth.algebra.products import (
     renamed,
     times,
 )
-from tplimits.regimes.depth.derivation.groupings import Blocks, Kind, count, groupings, kind
-from tplimits.regimes.depth.derivation.independence import insist_on_independence
+from tplimits.regimes.depth.derivation.groupings import Blocks, Kind, count, end, groupings, identify, kind
+from tplimits.regimes.depth.derivation.independence import entangled
 from tplimits.regimes.depth.derivation.not_covered import NoFormulasError
 
 #: functions of scalars, by the first letter of a label: those with a kink, and those of order 1
@@ -44,6 +44,8 @@ RANDOM = frozenset("F") | OF_SCALARS
 _MOST_AXES = 9
 #: pairings and partitions of one sum that are gone through, a few 10⁴ in a second
 _MOST_GROUPINGS = 500_000
+#: indices of a product that is measured, where they are not summed, are below this
+_FIXED = -200
 
 Pair = tuple[ProductTerm, ProductTerm]
 
@@ -121,7 +123,10 @@ class Contraction:
             layers = [self.model.layers[f[0]] for f in mine]
             # what comes with 1/n is joined to nothing at that order: the weight is independent of it in the limit
             term = ProductTerm(coeff, powers, pert, factors)
-            insist_on_independence(self.model, matrix, term, exactly=self.most > MOST)
+            if (refusal := entangled(self.model, matrix, term, exactly=self.most > MOST)) is not None:
+                if not self._is_negligible(term):
+                    raise refusal
+                continue
             # G_i − E G_i, what stands at a neuron less its mean: no cumulants of its own
             marks = [f for f in factors if f[0] == centred_label(matrix)]
             centred = [{k for k, f in enumerate(mine) if f[1][-1] == at[0]} for _, at, _ in marks]
@@ -132,6 +137,26 @@ class Contraction:
                 for term, now_joined in self._grouped(rest, mine, layers, blocks, joined):
                     self._add(found, term, now_joined)
         return {key: c for key, c in found.items() if c}
+
+    def _is_negligible(self, term: ProductTerm) -> bool:
+        """Whether a product is beyond ε^most whatever functions of scalars it is joined to: |E P F|² ≤ E P² E F²."""
+        held = [f for f in term.factors if f[0][0] in OF_SCALARS]
+        # at a neuron there is no one F: n of them stand in the sum
+        if any(f[0][0] != "Y" or self.model.weights[f[0]].of_neuron for f in held):
+            return False
+        rest = term._replace(factors=_without(term.factors, held))
+        fixed = (i for i in indices(term.factors) if not self.model.dimensions[i // SPAN].width)
+        size = Contraction(self.model, 1, counting=True).size(rest._replace(pert=0), fixed)
+        return size is None or size > self.most
+
+    def size(self, term: ProductTerm, fixed: Iterable[int]) -> int | None:
+        """The size of a product as a power of ε, by its second moment, at indices that are not summed; None of zero."""
+        change = {i: _FIXED - place for place, i in enumerate(sorted(i for i in fixed if i >= 0))}
+        own = term._replace(factors=renamed(term.factors, change))
+        twice = product(own, shifted(own, next_number(own.factors), 0))
+        orders = [self.model.order_of(powers) for _, powers, _, _ in self.mean([twice])]
+        # of a second moment of order ε^(2k) the variable itself is of order ε^k
+        return min(orders) // 2 if orders else None
 
     def _insist_on_few(self, matrix: int, current: Sum) -> None:
         """Refuse a sum with more groupings than can be gone through, before the first of them."""
@@ -281,27 +306,6 @@ def _without(factors: Factors, mine: list[Factor]) -> Factors:
     for f in mine:
         left.remove(f)
     return tuple(left)
-
-
-def end(change: dict[int, int], index: int) -> int:
-    """The index that a chain of changes ends at."""
-    while index in change:
-        index = change[index]
-    return index
-
-
-def identify(change: dict[int, int], a: int, b: int) -> list[Factor]:
-    """Make two indices one; two free ones leave a factor I (1 where they are equal)."""
-    a, b = end(change, a), end(change, b)
-    if a == b:
-        return []
-    if b >= 0:
-        change[b] = a
-    elif a >= 0:
-        change[a] = b
-    else:
-        return [("I", (a, b), 0)]
-    return []
 
 
 def _neuron(factor: Factor, layer: Layer) -> tuple[int, ...]:

@@ -1,4 +1,7 @@
-"""The ways to group functions of one matrix into joint cumulants: pairings, and partitions of what is not linear."""
+"""The ways to group functions of one matrix into joint cumulants, and indices that are the same within a group.
+
+Pairings of what is linear, and partitions of what is not.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,14 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import comb, prod
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tplimits.law.closed_forms.isserlis import pairings
 from tplimits.program.parts import remembered
 from tplimits.regimes.depth.algebra.activations import LINEAR, Basis, partitions
+
+if TYPE_CHECKING:
+    from tplimits.regimes.depth.algebra.products import Factor
 
 Blocks = list[tuple[int, ...]]
 
@@ -73,3 +79,24 @@ def _may_be_nonzero(block: Sequence[Kind]) -> bool:
     if len(block) == 1 and block[0].centred:
         return False
     return len(block) == 2 or not _are_linear(block)
+
+
+def end(change: dict[int, int], index: int) -> int:
+    """The index that a chain of changes ends at."""
+    while index in change:
+        index = change[index]
+    return index
+
+
+def identify(change: dict[int, int], a: int, b: int) -> list[Factor]:
+    """Make two indices one; two free ones leave a factor I (1 where they are equal)."""
+    a, b = end(change, a), end(change, b)
+    if a == b:
+        return []
+    if b >= 0:
+        change[b] = a
+    elif a >= 0:
+        change[a] = b
+    else:
+        return [("I", (a, b), 0)]
+    return []

@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from tplimits.regimes.depth.derivation.scalars.limits import Weight
 
 
-def insist_on_independence(model: Model, matrix: int, term: ProductTerm, exactly: bool) -> None:
-    """Refuse a product of a matrix with a function of scalars of order 1, if it is joined to it, or of a neuron.
+def entangled(model: Model, matrix: int, term: ProductTerm, exactly: bool) -> EntangledError | None:
+    """The refusal of a matrix beside a function of scalars of order 1 that is joined to it, or of a neuron.
 
     With `exactly`, orders beyond `MOST` are wanted too.
     """
     held = [model.weights[label] for label, _, _ in term.factors if label[0] == "Y"]
     joined = [w for w in held if matrix in w.matrices]
     if not joined:
-        return
-    # an average beside another vector fluctuates as the scalars do, however small it is
+        return None
+    # an average beside another vector fluctuates as the scalars do, and `pert` may count that as its size
     at = {f[1][-1] for f in term.factors if model.is_of(matrix, f)}
     beside = any(f[0][0] in "FX" and f[1][-1] in at and not model.is_of(matrix, f) for f in term.factors)
     small = term.pert >= MOST and not beside
     apart = small or (term.pert + 2 > MOST and all(_is_turned(model, w, term.factors) for w in joined))
     if apart and not exactly and not any(w.of_neuron for w in joined):
-        return
-    raise EntangledError(
+        return None
+    return EntangledError(
         f"{joined[0].refusal} On a branch of size n^(-1/2) it would have one, if `{model.names[matrix]}` stood inside "
         "these scalars alone; it multiplies another vector too.",
         joined[0].matrices,

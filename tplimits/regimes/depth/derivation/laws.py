@@ -44,8 +44,8 @@ from tplimits.regimes.depth.algebra.powers import (
 from tplimits.regimes.depth.algebra.products import MOST, SPAN, Factor, Factors, Sum, indices, next_number, renamed
 from tplimits.regimes.depth.algebra.products import times as times_size
 from tplimits.regimes.depth.algebra.writing import defined
-from tplimits.regimes.depth.derivation.contraction import end, identify
 from tplimits.regimes.depth.derivation.cumulants import Cumulants, insist_on_plain
+from tplimits.regimes.depth.derivation.groupings import end, identify
 from tplimits.regimes.depth.derivation.not_covered import EntangledError
 from tplimits.regimes.depth.derivation.placing import freed, on_tokens, simple_power
 

@@ -283,9 +283,13 @@ class Lowering:
                 layers[function[0]] = layers.get(function[0], S.One) * function[1]
             else:
                 rest.append(a)
-        found = [self.number(sympy.Mul(*numbers)), *(activation(self, *layer, env) for layer in layers.items())]
         of_scalars = [a for a in rest if self.reading.is_scalar(a)]
-        found += [*scalars(self, of_scalars, env), *(self.lower(a, env) for a in rest if a not in of_scalars)]
+        others = [a for a in rest if a not in of_scalars]
+        # n^(−1/4) |S/√n|^(3/2) is |S|^(3/2)/n: a broken power of n belongs to the function of scalars beside it
+        if of_scalars and (layers or others) and (broken := [a for a in numbers if _is_broken(a)]):
+            numbers, of_scalars = [a for a in numbers if a not in broken], [sympy.Mul(*broken, *of_scalars)]
+        found = [self.number(sympy.Mul(*numbers)), *(activation(self, *layer, env) for layer in layers.items())]
+        found += [*scalars(self, of_scalars, env), *(self.lower(a, env) for a in others)]
         return self.arranged(self._multiplied(found))
 
     def _multiplied(self, factors: Iterable[Poly]) -> Poly:
@@ -309,3 +313,9 @@ class Lowering:
     def _arranged(self, t: ProductTerm, summed: Collection[int]) -> ProductTerm:
         scale, factors = self.arrays.arranged(t.factors, summed)
         return t._replace(coeff=t.coeff * sympy.Rational(scale.numerator, scale.denominator), factors=factors)
+
+
+def _is_broken(number: Expr) -> bool:
+    """Whether a number is a power of n that is no whole one of √n."""
+    base, exponent = number.as_base_exp()
+    return bool(base == N and exponent.is_number and not (2 * exponent).is_integer)

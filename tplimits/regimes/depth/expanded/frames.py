@@ -23,7 +23,7 @@ from tplimits.program.nodes.entries import NO_NEURON, AxisSum, Entry, entries
 from tplimits.program.nodes.kinds import Avg, InitialVector, MatMul, OuterNonlin
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Hashable, Iterator, Sequence
 
     from tplimits.program.nodes.program import Program
 
@@ -82,11 +82,30 @@ class _Frames:
             for e in _vectors(s.body):
                 self._join(position, self.of(e.source))
             # a function of neurons reads entries, and a tuple of neurons even those of several vectors
-            if s.slots or not self._is_linear(s.body):
+            terms = sympy.Add.make_args(sympy.expand_mul(s.body))
+            if s.slots or not all(self._is_linear(t) or self._is_gated(position, t, terms) for t in terms):
                 self._fixed.append((position, (position, s.body)))
         elif isinstance(s, InitialVector) and position != self.program.state and not s.turns:
             self._fixed.append((position, (position, sympy.Symbol(s.name))))
         return position
+
+    def _is_gated(self, position: int, term: Expr, terms: Sequence[Expr]) -> bool:
+        """Whether a term is f(c) W u, c a vector of the layer's own that is read here alone.
+
+        Its entries are independent of the state, and alike.  Odd in W, they have no odd moments beside others, and
+        averages of x x f² (W u)(W u′) tend to V E f² avg(u u′), whatever single entries of x are.
+        """
+        factors = [f for f in sympy.Mul.make_args(term) if _vectors(f)]
+        images = [f for f in factors if isinstance(f, Entry) and isinstance(self.program[f.source], MatMul)]
+        gates = {e.source for f in factors if f not in images for e in _vectors(f)}
+        if len(images) != 1 or not gates:
+            return False
+        for p in gates:
+            s, elsewhere = self.program[p], (e.source for t in terms if t != term for e in _vectors(t))
+            drawn = isinstance(s, InitialVector) and s.turns and p != self.program.state
+            if not drawn or p in elsewhere or set(self.program.graph.successors(p)) != {position}:
+                return False
+        return True
 
     def _average(self, position: int, operand: Expr) -> None:
         """An average: of products of two vectors, or of what fixes their frames."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import sympy
@@ -13,7 +13,7 @@ from tplimits.errors import NoLimitError
 from tplimits.program.network.preactivations import MOST
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.bound_axes import canonical_bound_axes
-from tplimits.program.nodes.entries import AxisSum
+from tplimits.program.nodes.entries import AxisSum, free_indices
 from tplimits.program.nodes.kinds import InitialVector
 from tplimits.regimes.kernels.derivation.leaves import Of, Slot
 from tplimits.regimes.kernels.derivation.terms import Term, is_random, products, summed, terms
@@ -174,6 +174,8 @@ class Forms:
         if isinstance(addend, sympy.Mul):
             return sympy.Mul(*map(self.factor, addend.args))
         if any(t.bounds for t in found):
+            if (apart := self._with_factors_outside(found)) is not None:
+                return apart
             raise NoLimitError(
                 "a nonlinear function of a sum of nonlinear functions over a finite axis needs a mean over as many "
                 f"variables as the axis is long, which is not offered. Put a matrix between the two{self._size(found)}."
@@ -182,6 +184,18 @@ class Forms:
         if not isinstance(addend, AxisSum) and len(found) == 1 and found[0].factors == (addend,):
             return addend.func(*map(self.factor, addend.args))
         return sympy.Add(*(self.parameter(t.coefficient) * sympy.Mul(*map(self.factor, t.factors)) for t in found))
+
+    def _with_factors_outside(self, found: list[Term]) -> Expr | None:
+        """Σ_m x h_m as x Σ_m h_m, where what is left is linear; None for others."""
+        bounds = {i for t in found for i, _ in t.bounds}
+        shared = [f for f in found[0].factors if not free_indices(f) & bounds]
+        shared = [f for f in shared if all(t.factors.count(f) == 1 for t in found)]
+        if not shared:
+            return None
+        rest = self._opened([replace(t, factors=tuple(f for f in t.factors if f not in shared)) for t in found])
+        if not all(len(t.factors) == 1 and isinstance(t.factors[0], Of) for t in rest):
+            return None
+        return sympy.Mul(*map(self.factor, shared), self._form(rest, alone=False))
 
     def _size(self, found: list[Term]) -> str:
         """What the size of an axis would do: sums of vectors that are not normal are written out."""

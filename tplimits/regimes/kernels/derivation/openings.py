@@ -12,6 +12,7 @@ from sympy import Expr, S
 from tplimits.errors import NoLimitError
 from tplimits.program.nodes.bound_axes import canonical_bound_axes
 from tplimits.program.nodes.entries import AxisSum, Kron, Lookup, axis_symbol
+from tplimits.program.nodes.kinds import InitialMatrix
 from tplimits.program.parts import found
 from tplimits.regimes.kernels.derivation.leaves import Data, Of, TableEntry, on_second, second
 from tplimits.regimes.kernels.derivation.terms import Term, at, leaves, products, summed, terms
@@ -49,9 +50,16 @@ class Openings(ABC):
         node = self.nodes[leaf.node]
         if node.body is None:
             self.refuse_known_by_means([leaf])
+            heads = any(isinstance(s, InitialMatrix) and s.axes for s in self.program)
+            repair = (
+                'Sum over an axis of infinitely many heads first: tp.Kernels(infinite=("head",)).'
+                if heads
+                else "Nothing averages over them: the kernel is random, and its law is not derived. Parameters that "
+                'the logits do not depend on have draws of it, as tp.Kernels(train=("v",)).sample(X).'
+            )
             raise NoLimitError(
                 f"`{node.name}` is Gaussian only given random logits, and a nonlinear function of it is taken before "
-                'they are averaged. Sum over an axis of infinitely many heads first: tp.Kernels(infinite=("head",)).'
+                f"they are averaged. {repair}"
             )
         return self.placed(node.body, node.axes, leaf)
 

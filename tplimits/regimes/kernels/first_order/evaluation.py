@@ -97,9 +97,6 @@ def first_order(
     data = numpy.stack([(a * a).sum(axis=1), (a * b).sum(axis=1), (b * b).sum(axis=1)], axis=-1)
     scale = _SAME * data[:, [0]]
     same = (numpy.abs(data - data[:, [0]]) <= scale).all(axis=1)
-    # derivatives by a variance that is 0 divide by it
-    if not (data[:, [0, 2]] * layers[0][1].square + layers[0][1].shift > 0).all():
-        raise EvaluationError("tp.Kernels(order=1): an input is 0, where kernels have no derivatives. Leave it out.")
     found: dict[str, Array] = {}
     # where both inputs are the same the covariance is singular: one variable, with formulas of its own
     for alone in (True, False):

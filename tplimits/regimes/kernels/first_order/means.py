@@ -39,12 +39,8 @@ _PAIRS = (
 )
 #: 1 − ρ² below this is that of inputs which a kink does not tell apart
 _ALIKE = 1e-9
-#: rounding of a closed form, relative
-_ROUNDED = 4e-15
-#: rounding of a covariance, relative
-_LAST_DIGITS = 5e-16
-
-
+#: rounding of a closed form, and of a covariance, relative
+_ROUNDED, _LAST_DIGITS = 4e-15, 5e-16
 #: means with bounds of their errors
 Measured = list[tuple[Array, Array]]
 
@@ -150,6 +146,12 @@ class Activation:
 
     def read(self, law: Law) -> LayerMeans:
         """All that is asked of one layer: of inputs with themselves, or of pairs of different inputs."""
+        # at a variance of 0 derivatives of φ alone tell those of its kernel
+        if not self.is_smooth and not all((c > 0).all() for c in (law.covariances[0], law.covariances[-1])):
+            raise EvaluationError(
+                f"tp.Kernels(order=1): an input is 0, or its image in some layer, and φ = {self.body} has a kink: its "
+                "kernel has no derivatives there. Leave that input out."
+            )
         return self._alone(law) if len(law.covariances) == 1 else self._pairs(law)
 
     def _alone(self, law: Law) -> LayerMeans:
@@ -210,8 +212,8 @@ class Activation:
             numpy.stack([of["dx2", "d"], of["dx", "dx"], of["d", "dx2"]], axis=-1),
             of["d2", "d2"],
             _stacked([[of["h2d", "d"], cross], [cross, of["d", "h2d"]]]),
-            _stacked([[own_a, of["hd", "x"]], [c12 / c11 * own_a, of["d", "hx"]]]),
-            _stacked([[of["hx", "d"], c12 / c22 * own_b], [of["x", "hd"], own_b]]),
+            _stacked([[own_a, of["hd", "x"]], [_share(c12, c11) * own_a, of["d", "hx"]]]),
+            _stacked([[of["hx", "d"], _share(c12, c22) * own_b], [of["x", "hd"], own_b]]),
         )
 
     @cached_property
@@ -247,8 +249,8 @@ class Activation:
     def _own(self, law: Law, place: int) -> dict[str, Array]:
         x, d = self.body, self.slope
         first, second = self._by_variance(x**2, law, place)
-        told = {"x2": x**2, "x4": x**4, "d2": d**2, "hdx": H * d * x}
-        return {"first": first, "second": second} | {name: law.single(f, place) for name, f in told.items()}
+        told = (("x2", x**2), ("x4", x**4), ("d2", d**2), ("hdx", H * d * x))
+        return {"first": first, "second": second} | {name: law.single(f, place) for name, f in told}
 
     def _derivatives(self, law: Law, p: Array) -> tuple[Any, Any, Any, Any]:
         """First derivatives (3) and second ones (6, row by row) of E φφ′, and of E φ̇φ̇′."""
@@ -290,6 +292,11 @@ def _with_determinant(form: Expr) -> Expr:
         if not share.has(sympy.Add):
             swap[node] = share * _DET
     return form.xreplace(swap)
+
+
+def _share(c12: Array, c11: Array) -> Array:
+    """E[h_b | h_a]/h_a; 0 for an h_a that is 0."""
+    return numpy.where(c11 > 0, c12 / numpy.where(c11 > 0, c11, 1.0), 0.0)
 
 
 def _stacked(rows: Any) -> Array:

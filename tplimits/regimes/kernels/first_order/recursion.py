@@ -108,7 +108,8 @@ def _one_direction(law: Law) -> Array:
     if len(law.covariances) == 1:
         return numpy.zeros_like(law.covariances[0])
     c11, c12, c22 = law.covariances
-    share = 1 - c12**2 / (c11 * c22)
+    product = c11 * c22
+    share = numpy.where(product > 0, 1 - c12**2 / numpy.where(product > 0, product, 1.0), 1.0)
     return numpy.where(share < _ONE_DIRECTION, abs(share), 0.0)
 
 
@@ -218,16 +219,20 @@ def _matrix(entries: Array) -> Array:
 
 
 def _inverse(matrix: Array) -> Array:
-    """Σ⁻¹, on the direction of the first input alone where both are one."""
+    """Σ⁻¹, on the direction of one input alone where both are one, or the other is 0."""
+    variances = numpy.diagonal(matrix, axis1=1, axis2=2)
+    # of an argument that is 0 at every width nothing is known by it
+    alone = numpy.where(variances > 0, 1 / numpy.where(variances > 0, variances, 1.0), 0.0)
     if matrix.shape[1] == 1:
-        return 1 / matrix
+        return alone[:, :, None]
     det = matrix[:, 0, 0] * matrix[:, 1, 1] - matrix[:, 0, 1] ** 2
-    one = det < _ONE_DIRECTION * matrix[:, 0, 0] * matrix[:, 1, 1]
+    one = det <= _ONE_DIRECTION * matrix[:, 0, 0] * matrix[:, 1, 1]
     adjugate = numpy.stack([matrix[:, 1, 1], -matrix[:, 0, 1], -matrix[:, 0, 1], matrix[:, 0, 0]], axis=-1)
     found = adjugate.reshape(-1, 2, 2) / numpy.where(one, 1.0, det)[:, None, None]
-    first = numpy.zeros_like(found)
-    first[:, 0, 0] = 1 / matrix[:, 0, 0]
-    return numpy.where(one[:, None, None], first, found)
+    kept = numpy.zeros_like(found)
+    kept[:, 0, 0] = alone[:, 0]
+    kept[:, 1, 1] = numpy.where(variances[:, 0] > 0, 0.0, alone[:, 1])
+    return numpy.where(one[:, None, None], kept, found)
 
 
 def _variance(

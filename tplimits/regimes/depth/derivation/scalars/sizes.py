@@ -18,11 +18,9 @@ from tplimits.regimes.depth.algebra.products import (
     ProductTerm,
     free_index,
     indices,
-    next_number,
-    product,
     renamed,
 )
-from tplimits.regimes.depth.derivation.contraction import Contraction, shifted
+from tplimits.regimes.depth.derivation.contraction import Contraction
 from tplimits.regimes.depth.derivation.not_covered import no_central_limit, too_random
 
 if TYPE_CHECKING:
@@ -32,29 +30,14 @@ if TYPE_CHECKING:
 
 #: axes an average can have
 _AXES = 9
-#: free indices of the average that is measured are below this
-_FREE = -200
 
 
 def measured(poly: Poly, model: Model, free: frozenset[int]) -> Poly:
     """The terms with `pert` set to what their second moments tell; `free` are the indices that are not summed."""
-    terms = []
-    for t in poly.terms:
-        orders = [model.order_of(powers) for _, powers in _second_moment(t, model, free)]
-        if orders:
-            # of a second moment of order ε^(2k) the variable itself is of order ε^k
-            terms.append(t._replace(pert=min(orders) // 2))
-    return Poly(tuple(terms), poly.cut)
-
-
-def _second_moment(term: ProductTerm, model: Model, free: frozenset[int]) -> list[tuple[Factors, tuple[int, ...]]]:
-    """The products in E[term²], their coefficients counted as 1."""
-    # with coefficients they might cancel, and the size of a single term would be taken for smaller than it is
+    # with coefficients terms might cancel, and the size of a single one would be taken for smaller than it is
     counting = Contraction(model, 1, counting=True)
-    change = {i: _FREE - place for place, i in enumerate(sorted(i for i in free if i >= 0))}
-    own = term._replace(factors=renamed(term.factors, change), pert=0)
-    twice = product(own, shifted(own, next_number(own.factors), 0))
-    return [(factors, powers) for factors, powers, _, _ in counting.mean([twice])]
+    sizes = [(t, counting.size(t._replace(pert=0), free)) for t in poly.terms]
+    return Poly(tuple(t._replace(pert=size) for t, size in sizes if size is not None), poly.cut)
 
 
 def mean_and_covariance(poly: Poly, model: Model, arrays: Arrays, free: frozenset[int]) -> tuple[Orders, Orders]:
