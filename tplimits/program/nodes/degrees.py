@@ -6,7 +6,7 @@ Values at points do not show it: h + 2 + tanh(h − 30) − tanh(h + 30) is h to
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import sympy
 from sympy import Expr, S
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
 #: d, −∞ for what is 0, which has every degree, and None where none is seen
-Degree = Expr | None
+Degree: TypeAlias = Expr | None
 ZERO = S.NegativeInfinity
 
 

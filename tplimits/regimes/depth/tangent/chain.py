@@ -96,7 +96,9 @@ def _homogeneous(sde: TangentSDE, constants: Mapping[str, Any]) -> bool:
     """Whether c times the state gives c times the next one, with the same weights, by how the block is written."""
     block, given = bound_block(sde.program.released, 1, constants)
     block = block.bind(**given)
-    found = degrees(block, lambda s: S.One if s is block[block.state] else S.Zero)
+    assert block.state is not None
+    state = block[block.state]
+    found = degrees(block, lambda s: S.One if s is state else S.Zero)
     return all(found[p] == 1 for p in block.returns)
 
 
