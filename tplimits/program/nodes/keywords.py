@@ -37,6 +37,6 @@ def constants_apart(method: Callable[P, R]) -> Callable[P, R]:
             return method(*args, **{**keywords, "constants": listed})
         at = taken.index("constants")
         listed = named_once(args[at], twice, method.__name__, EvaluationError)
-        return method(*args[:at], listed, *args[at + 1 :], **keywords)
+        return method(*args[:at], listed, *args[at + 1 :], **keywords)  # type: ignore[arg-type]
 
-    return call  # type: ignore[return-value]
+    return call
