@@ -274,8 +274,7 @@ class _Evaluation:
         except Unsettled:
             return self._integrated(self.opened, observables)
         rough = any(n.error > _ROUGH * max(1.0, abs(n.value)) for n in closed.values())
-        # without rows of the table both routes are one integral
-        if not rough or not self.state.engine.used_rows:
+        if not rough or not self.state.engine.used_rows:  # without rows of the table both routes are one integral
             return closed
         try:
             plain = self._integrated(self.opened, observables)
@@ -285,8 +284,8 @@ class _Evaluation:
 
     def _integrated(self, state: Derivation, observables: Sequence[Observable]) -> dict[str, Number]:
         wanted = [targets.target(state, o) for o in observables]
-        for t, observable in zip(wanted, observables, strict=True):
-            if why := t.infinite or (t.variance != 0 and self._infinite(state, observable)):
+        for t, o in zip(wanted, observables, strict=True):
+            if why := t.infinite or (t.variance != 0 and self._infinite(state, o)):
                 raise EvaluationError(why)
         plan = _plan(state, wanted)
         try:
