@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tplimits import regimes
 from tplimits.errors import CheckError
 from tplimits.program.nodes.given import by_name, named_once
+from tplimits.program.nodes.keywords import constants_apart
 from tplimits.regimes.protocol import Checkable, CheckAsked, Limit
 from tplimits.sampling.sampling import Given, Sampling
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tplimits.sampling.verdict import Verdict
 
 
+@constants_apart
 def check(
     result: Limit,
     widths: Sequence[int] | None = None,

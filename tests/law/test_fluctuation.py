@@ -375,3 +375,36 @@ def test_a_function_of_fluctuations_that_has_a_variance_beside_a_pole():
 
     # r^(−1/2) cos φ: ½ E 1/r = ½ √(π/2)
     assert variance(program) == pytest.approx(math.sqrt(math.pi / 2) / 2, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", WITHOUT_VARIANCE)
+@pytest.mark.parametrize("correlated", [False, True])
+def test_variances_without_a_closed_form_make_no_variance(name, correlated):
+    """1/√(s² + t²) had the variance 246.9 where E tanh² x stands for a number."""
+
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector, v: tp.Vector):
+        s = (tp.avg(tp.tanh(x) * y) * tp.sqrt(tp.n)).named("s")
+        t = (tp.avg((y if correlated else v) * tp.sin(tp.tanh(x))) * tp.sqrt(tp.n)).named("t")
+        return WITHOUT_VARIANCE[name](s, t)
+
+    with pytest.raises(EvaluationError, match="random in the limit and has no finite variance"):
+        tp.derive(program).evaluate(only=("return",))
+
+
+@pytest.mark.parametrize("a", [0.3, 0.7])
+def test_exponentials_of_a_fluctuation_have_a_variance_at_some_constants(a):
+    """E e^(2as²) = (1 − 4aσ²)^(−1/2) with σ² = E tanh² x = .394, infinite from a = .634 on."""
+
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector, *, a):
+        return tp.exp(a * (tp.avg(tp.tanh(x) * y) * tp.sqrt(tp.n)).named("s") ** 2)
+
+    squared = float(gaussian_mean(lambda g: mpmath.tanh(g) ** 2))
+    if a > 1 / (4 * squared):
+        with pytest.raises(EvaluationError, match="has no finite variance: E exp"):
+            tp.derive(program).evaluate(only=("return",), a=a)
+        return
+    found = tp.derive(program).evaluate(only=("return",), a=a)["return"]
+    assert found.value == pytest.approx((1 - 2 * a * squared) ** -0.5, rel=1e-9)
+    assert found.variance == pytest.approx((1 - 4 * a * squared) ** -0.5 - 1 / (1 - 2 * a * squared), rel=1e-7)

@@ -6,7 +6,7 @@ on S, and S is Gaussian with covariances of its own.  Its mean and variance are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -76,10 +76,35 @@ def target(state: Derivation, observable: Observable) -> Target:
     outer = Expectations(_Fluctuations(state.covariances), state.engine.table, state.engine.moments)
     # integrals over several of them do not always show that they diverge
     if reason := _without_variance(value, outer.gaussians):
-        told = f"`{observable.label}` is random in the limit and has no finite variance: {reason}. {_REPAIR}"
-        return Target(observable.label, S.NaN, S.NaN, told)
+        return Target(observable.label, S.NaN, S.NaN, _told(observable, reason))
     mean = outer.mean(value)
     return Target(observable.label, mean, sympy.expand(outer.mean((value - mean) ** 2)))
+
+
+def infinite_at(
+    state: Derivation,
+    observable: Observable,
+    constants: Mapping[Symbol, Expr],
+    read: Callable[[list[Expr]], list[Expr]],
+) -> str:
+    """Why a random limit has no variance at numbers of constants and of open means, which `read` gives; or ""."""
+    symbols = {f.symbol for f in state.fluctuations.values()}
+    value = _opened(state, limit_of(state, observable), symbols, observable.label)
+    scalars = sorted(value.free_symbols & symbols, key=lambda s: s.name)
+    pairs = {(a, b): state.covariances[a, b] for a in scalars for b in scalars}
+    means = sorted(value.free_symbols & state.engine.moments.keys(), key=lambda s: s.name)
+    # what has numbers already was judged with them
+    if not scalars or (value.free_symbols <= symbols and all(e.is_number for e in pairs.values())):
+        return ""
+    numbers = read([*means, *pairs.values()])
+    known = {**constants, **dict(zip(means, numbers, strict=False))}
+    law = _Fluctuations(dict(zip(pairs, numbers[len(means) :], strict=True)))
+    reason = _without_variance(value.xreplace(known), law)
+    return reason and _told(observable, reason)
+
+
+def _told(observable: Observable, reason: str) -> str:
+    return f"`{observable.label}` is random in the limit and has no finite variance: {reason}. {_REPAIR}"
 
 
 def _without_variance(value: Expr, gaussians: Gaussians) -> str:

@@ -16,6 +16,7 @@ from tplimits.errors import EvaluationError
 from tplimits.pages.files import check_writable, place_of
 from tplimits.program.files.locks import alone
 from tplimits.program.nodes.given import named_once, sent_to, working_executor
+from tplimits.program.nodes.keywords import constants_apart
 from tplimits.progress import Progress, Report, reporting
 from tplimits.version import VERSION
 from tplimits.watch import file, making
@@ -38,6 +39,7 @@ _SHARE, _MOST_SHARE, _LONGEST = 20, 10, 2.0
 _FREE, _APART = 2.0, 1.0
 
 
+@constants_apart
 def watch(
     net: Program,
     X: Any,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+import numpy as np
 import pytest
 import sympy
 from sympy import I, Max, S, Symbol, oo, sqrt
@@ -110,3 +111,32 @@ def test_what_bends_at_large_or_small_gradients_is_no_multiple_of_them(Q, degree
 def test_a_root_that_is_not_real_on_one_side_is_judged_on_the_other():
     g = sympy.Symbol("g", real=True)
     assert not has_pole(sympy.sqrt(g), g) and has_pole(1 / sympy.sqrt(g), g)
+
+
+@pytest.mark.parametrize(
+    ("made", "degree"),
+    [
+        # sign descent from the fifth step on
+        ((lambda g, t: tp.where(t - 3.5, tp.sign(g), g),), None),
+        ((lambda k, m, g: tp.where(k - 4.5, g, m), {"k": lambda k: k + 1, "m": lambda m, g: m / 2 + g}), 1),
+        ((lambda v, g: g / tp.sqrt(v), {"v": lambda v, g: tp.maximum(v, g**2)}), 0),
+        ((lambda v, g: g / tp.sqrt(v), {"v": lambda v, g: v + g**2}, {"v": 1}), None),
+        ((lambda u, g: u, {"v": lambda v, g: v + g, "u": lambda u, v: u + v**2}), None),
+    ],
+)
+def test_degrees_are_those_of_all_steps(made, degree):
+    """Q_t at three times the gradients, over nine steps of NumPy: 3^degree times as large at each, or not at one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # one has a pole
+        optimizer = tp.Entrywise(*made)
+    stepper, rows = optimizer.stepper(), np.random.default_rng(0).standard_normal((9, 5))
+    told = []
+    for scale in (1.0, 3.0):
+        states, updates = stepper.start((5,)), []
+        for t, g in enumerate(rows):
+            states, moved = stepper.step(t, states, scale * g)
+            updates.append(moved)
+        told.append(np.array(updates))
+    powers = [k for k in (0, 1) if np.allclose(told[1], 3.0**k * told[0])]
+    assert powers == ([] if degree is None else [degree])
+    assert optimizer.degree == degree

@@ -111,7 +111,7 @@ class IndexValue(NoNumber):
         return f"indices of `{self.of}`" + (f" with axes ({', '.join(self.axes)})" if self.axes else "")
 
     @stated(".sel")
-    def sel(self, **selection: int) -> IndexValue:
+    def sel(self, /, **selection: int) -> IndexValue:
         """One entry of the data: `x.sel(token=0)`."""
         if any(isinstance(i, IndexValue) for i in selection.values()):
             fail("data that are indices of data", "look values up in two steps: Z.sel(…=x), then .sel(…=y)")
@@ -120,12 +120,12 @@ class IndexValue(NoNumber):
         return IndexValue(self.trace, self.uid, axes, tuple(i.xreplace(chosen) for i in self.indices), self.of)
 
     @stated(".rename")
-    def rename(self, **renaming: str) -> IndexValue:
+    def rename(self, /, **renaming: str) -> IndexValue:
         """The same data with finite axes renamed."""
         axes, swap = renamed_axes(self.trace, self.axes, renaming, self.describe())
         return IndexValue(self.trace, self.uid, axes, tuple(i.xreplace(swap) for i in self.indices), self.of)
 
-    def take(self, **_: object) -> NoReturn:
+    def take(self, /, **_: object) -> NoReturn:
         fail(f"take() on {self.describe()}", f"look up first, then take: Z.sel({self.of}=x).take(…)")
 
     def named(self, _: str) -> NoReturn:

@@ -51,7 +51,7 @@ class MatrixValue(NoNumber):
         return kind + (f" with axes ({', '.join(self.axes)})" if self.axes else "")
 
     @stated(".sel")
-    def sel(self, **selection: int) -> MatrixValue:
+    def sel(self, /, **selection: int) -> MatrixValue:
         """One member of a family of matrices: `W.sel(layer=3)`."""
         for axis, index in selection.items():
             if isinstance(index, IndexValue):
@@ -64,7 +64,7 @@ class MatrixValue(NoNumber):
         return self._view(tuple(a for a in self.axes if a not in selection), indices, self.transposed)
 
     @stated(".rename")
-    def rename(self, **renaming: str) -> MatrixValue:
+    def rename(self, /, **renaming: str) -> MatrixValue:
         """The same matrices with finite axes renamed."""
         axes, swap = renamed_axes(self.trace, self.axes, renaming, self.describe())
         return self._view(axes, tuple(i.xreplace(swap) for i in self.indices), self.transposed)

@@ -152,13 +152,13 @@ class Value(Refusals):
         return self.derived(expr, width=None, neurons=self.neurons | {symbol})
 
     @stated(".rename")
-    def rename(self, **renaming: str) -> Value:
+    def rename(self, /, **renaming: str) -> Value:
         """The same value with finite axes renamed: `.rename(token="key")`."""
         axes, swap = renamed_axes(self.here().trace, self.axes, renaming, self.describe())
         return self.derived(self.entry().xreplace(swap), axes=axes)
 
     @stated(".sel")
-    def sel(self, **selection: int | IndexValue) -> Value:
+    def sel(self, /, **selection: int | IndexValue) -> Value:
         """One index of a finite axis, `.sel(token=0)`, or those that data give: `.sel(vocab=x)`."""
         data = {a: i for a, i in selection.items() if isinstance(i, IndexValue)}
         numbers = {a: i for a, i in selection.items() if a not in data}
@@ -173,7 +173,7 @@ class Value(Refusals):
         return self.derived(self.entry().xreplace(chosen), axes=axes)
 
     @stated(".take")
-    def take(self, *, axes: str | tuple[str, ...], **choice: Any) -> Value:
+    def take(self, /, *, axes: str | tuple[str, ...], **choice: Any) -> Value:
         """Entries picked by an integer array along one axis; −1 gives 0.
 
         `.take(pos=array, axes=("tap", "pos"))` replaces the axis `pos` by the axes of the array.

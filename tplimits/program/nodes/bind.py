@@ -54,7 +54,10 @@ def given_constants(program: Program, given: dict[str, Any]) -> dict[str, Any]:
     found = {name: given.pop(name, default) for name, default in program.constants.items()}
     for name, value in found.items():
         if value is None:
-            raise EvaluationError(f"the constant `{name}` of `{program.name}` has no value: give {name}=….")
+            raise EvaluationError(
+                f"the constant `{name}` of `{program.name}` has no value: give {name}=…, or "
+                f"constants={{'{name}': …}} where an argument is called so."
+            )
     return found
 
 

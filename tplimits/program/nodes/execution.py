@@ -17,7 +17,7 @@ from sympy import Expr
 from tplimits.errors import EvaluationError, shown
 from tplimits.program.nodes.drawing import drawn, places
 from tplimits.program.nodes.entries import OWN, ArrayEntry, AxisSum, Entry, Kron
-from tplimits.program.nodes.evaluate import Array, evaluate, with_differences
+from tplimits.program.nodes.evaluate import Array, evaluate
 from tplimits.program.nodes.given import seed_number, whole_number
 from tplimits.program.nodes.grid import Grid, Scatter, scatter, scattered
 from tplimits.program.nodes.kinds import (
@@ -32,6 +32,7 @@ from tplimits.program.nodes.kinds import (
 )
 from tplimits.program.nodes.laws import GRID, NORMAL
 from tplimits.program.nodes.setting import Setting
+from tplimits.program.nodes.shifted_sums import AxisLargest, with_shifts
 from tplimits.program.parts import found, remembered
 from tplimits.program.walk import Walker
 
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 #: entries of one intermediate array of an OuterNonlin of order 2 or more
 _CHUNK = 4_000_000
+#: doubles below this have fewer digits
+_LEAST = 1e-290
 
 
 class Execution(Setting, Walker[Array]):
@@ -160,16 +163,19 @@ class Execution(Setting, Walker[Array]):
 
     def _body(self, body: Expr, axes: tuple[str, ...], neurons: Mapping[Expr, str], draws: slice, own: slice) -> Array:
         """A body on the grid (draw, *axes, *neurons) for some draws and some α; `neurons` gives widths."""
-        value = self._written(body, axes, neurons, draws, own)
+        value, lost = self._written(body, axes, neurons, draws, own)
         # exponentials of large logits overflow in numerator and denominator, while their quotient is a weight
-        if not numpy.isfinite(value).all() and (other := with_differences(body)) != body:
-            value = numpy.where(numpy.isfinite(value), value, self._written(other, axes, neurons, draws, own))
+        if (lost or not numpy.isfinite(value).all()) and (other := with_shifts(body)) != body:
+            shifted, _ = self._written(other, axes, neurons, draws, own)
+            kept = numpy.isfinite(shifted) & (lost | ~numpy.isfinite(value))
+            value = numpy.where(kept, shifted, value)
         return value
 
     def _written(
         self, body: Expr, axes: tuple[str, ...], neurons: Mapping[Expr, str], draws: slice, own: slice
-    ) -> Array:
-        """A body as it is written."""
+    ) -> tuple[Array, bool]:
+        """A body as it is written, and whether a sum of exponentials in it is so small that its digits are lost."""
+        lost = False
         reads = _reads(body)
         bound = reads.bound
         grid = self._grid(axes, bound)
@@ -183,7 +189,8 @@ class Execution(Setting, Walker[Array]):
                 known[total] = self._scattered(total, reads.scatters[total], known, grid, len(neurons))
                 continue
             summand = numpy.asarray(evaluate(total.summand, known) + self.rounding(total.summand, known))
-            known[total] = _summed(summand, grid.dimension(total.bound.name), self.size(total.axis))
+            known[total] = _summed(summand, grid.dimension(total.bound.name), self.size(total.axis), total)
+            lost = lost or (total.summand.has(sympy.exp) and bool((numpy.abs(known[total]) < _LEAST).any()))
         value = numpy.asarray(evaluate(body, known) + self.rounding(body, known), dtype=numpy.float64)
         if value.ndim:
             summed = slice(1 + len(axes), 1 + len(axes) + len(bound))
@@ -191,7 +198,7 @@ class Execution(Setting, Walker[Array]):
         lengths = [self.width[w] for w in neurons.values()]
         if lengths:
             lengths[0] = len(range(*own.indices(lengths[0])))
-        return numpy.broadcast_to(value, (draws.stop - draws.start, *self.shape(axes), *lengths))
+        return numpy.broadcast_to(value, (draws.stop - draws.start, *self.shape(axes), *lengths)), lost
 
     def rounding(self, body: Expr, known: Mapping[Expr, Any]) -> Any:
         """What is added to bodies and summands: nothing, a run at finite width is what doubles make of them."""
@@ -248,8 +255,10 @@ def _on_grid(values: Any, grid: Grid, neurons: int) -> Any:
     return numpy.reshape(values, (1,) * (1 + len(grid.sizes) - len(shape)) + shape + (1,) * neurons)
 
 
-def _summed(summand: Array, dimension: int, size: int) -> Array:
-    """The sum along one dimension of the grid; what does not vary along it counts `size` times."""
+def _summed(summand: Array, dimension: int, size: int, total: AxisSum) -> Array:
+    """The sum, or the largest, along one dimension of the grid; what does not vary along it counts `size` times."""
+    if isinstance(total, AxisLargest):
+        return summand if summand.ndim == 0 else summand.max(axis=dimension, keepdims=True)
     if summand.ndim == 0 or summand.shape[dimension] == 1:
         return summand * size
     return summand.sum(axis=dimension, keepdims=True)

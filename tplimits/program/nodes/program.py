@@ -257,7 +257,7 @@ class Program:
     def __repr__(self) -> str:
         return render.text(self)
 
-    def bind(self, **values: Any) -> Program:
+    def bind(self, /, **values: Any) -> Program:
         """The same program with finite sizes and symbolic constants fixed.
 
         Keywords are axis names (positive integers) and names of constants (numbers, or expressions

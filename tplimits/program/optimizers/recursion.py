@@ -23,6 +23,7 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import ProgramError, shown
 from tplimits.program.language.tracing import alone
+from tplimits.program.nodes.degrees import ZERO, common, degree
 from tplimits.program.nodes.entries import variable
 from tplimits.program.nodes.given import exact_number, finite_number, several, whole_from, whole_number
 from tplimits.program.optimizers.stepping import TIME, G, Stepper
@@ -33,15 +34,8 @@ if TYPE_CHECKING:
     from tplimits.program.parametrization.exponents import Exponents
 
 
-#: gradients at which homogeneity is judged
-_POINTS = (sympy.Rational(5, 7), sympy.Rational(-3, 11), sympy.Rational(13, 5))
-#: by what they are multiplied there: no power of a number that hyperparameters are made of
-_SCALE = sympy.Rational(7, 3)
 #: sizes of gradients, nearer to each other than by that: clip(g, −100, 100) is g at all that are small
 _SIZES = tuple(float(10 ** (k / 3.5)) for k in range(-88, 89))
-#: how far doubles are apart that are equal
-_ROUNDED = 1e-9
-
 
 #: squares of hyperparameters are numbers of arrays
 _LARGEST = sympy.Integer(10) ** 150
@@ -222,18 +216,20 @@ class Optimizer:
     def degree(self) -> int | None:
         """k if Q_t(λ g_0, …, λ g_t) = λ^k Q_t(g_0, …, g_t) for all λ > 0: 1 for SGD, 0 for a pure sign; else None.
 
-        Judged on the first step at gradients of all sizes, and on the first three at rational ones and to 40 digits.
+        Told by how states and output are written, of all steps at once.  What is no power of the gradients at sight has
+        none: multipliers of networks are right for it, too.
         """
-        for degree in (0, 1):
-            differences = (  # one by one: the first that is not 0 decides
-                self.update([_SCALE * x for x in g]) - _SCALE**degree * self.update(g)
-                for g in (_POINTS[:1], _POINTS[:2], _POINTS)
-            )
-            if all(abs(sympy.N(d, 40)) < 1e-30 for d in differences):
-                near, far = (self._first_at(float(scale)) for scale in (1, _SCALE))
-                apart = abs(far - float(_SCALE) ** degree * near)
-                return degree if (apart <= _ROUNDED * (abs(far) + abs(near))).all() else None
-        return None
+        found = {s.symbol: ZERO if s.initial == 0 else sympy.S.Zero for s in self.states}
+        # a state has one degree at all steps: each of these passes tells that of one more, or that one has none
+        for _ in range(len(found) + 1):
+            known = {G: sympy.S.One, **found}
+            updated = {s.symbol: degree(s.update, known) for s in self.states}
+            after = {x: None if d is None else common((found[x], d)) for x, d in updated.items()}
+            if None in after.values():
+                return None
+            found = {x: d for x, d in after.items() if d is not None}
+        told = degree(self.output, {G: sympy.S.One, **found})
+        return {ZERO: 0, sympy.S.Zero: 0, sympy.S.One: 1}.get(told)
 
     @cached_property
     def sign_preserving(self) -> bool:

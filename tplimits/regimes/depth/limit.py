@@ -12,6 +12,7 @@ from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError, NoLimitError, ProgramError, shown
 from tplimits.program.nodes.given import named_once, names_of, true_or_false, whole_from
+from tplimits.program.nodes.keywords import constants_apart
 from tplimits.regimes import depth
 from tplimits.regimes.depth import expanded, numbers, tangent
 from tplimits.regimes.depth.algebra.writing import array_names, expression
@@ -170,6 +171,7 @@ class CovarianceSDE(OfBlock):
         refuse_unreal(self.program, self.limit.domains, found)
         return found
 
+    @constants_apart
     def drift_at(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> numpy.ndarray:
         """b at covariance matrices of shape (…, m, m), in the same shape; constants by name.
 
@@ -182,6 +184,7 @@ class CovarianceSDE(OfBlock):
             return numpy.array([drift.finite_at(one).value for one in V.reshape(-1, *V.shape[-2:])]).reshape(V.shape)
         return numpy.asarray(numbers.covariance.at(self.limit.drift, V, values, self.limit.arrays, 2))
 
+    @constants_apart
     def drift_estimate_at(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> Estimate:
         """b at one covariance matrix with its standard error: that of the means over random weights of order 1.
 
@@ -195,6 +198,7 @@ class CovarianceSDE(OfBlock):
             return Estimate(stage.at(self.limit.drift, V, values, self.limit.arrays, 2), numpy.zeros(V.shape))
         return numbers.weights.Drift(self.limit, values, V.shape[-1]).finite_at(V)
 
+    @constants_apart
     def diffusion_at(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> numpy.ndarray:
         """Σ at covariance matrices of shape (…, m, m), as (…, P, P) over the pairs α ≤ β in row order.
 
@@ -205,6 +209,7 @@ class CovarianceSDE(OfBlock):
         a, b = numpy.triu_indices(V.shape[-1])
         return numpy.asarray(full[..., a[:, None], b[:, None], a[None, :], b[None, :]])
 
+    @constants_apart
     def layer_at(
         self, V: Any, ratios: Any = None, constants: Any = None, **named: Any
     ) -> tuple[numpy.ndarray, numpy.ndarray]:
@@ -216,6 +221,7 @@ class CovarianceSDE(OfBlock):
     def _simulators(self) -> dict[str, Any]:
         return {}
 
+    @constants_apart
     def simulate(
         self,
         V0: Any,
@@ -281,6 +287,7 @@ class CovarianceSDE(OfBlock):
             numbers.validity.warn(self.limit, V, found.V, values, whole_from("n", n, 1, EvaluationError))
         return found
 
+    @constants_apart
     def spread_at(
         self, V: Any, n: int = 1, ratios: Any = None, constants: Any = None, **named: Any
     ) -> dict[str, numpy.ndarray]:

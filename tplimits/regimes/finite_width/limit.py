@@ -17,6 +17,7 @@ from tplimits.numbers import intervals
 from tplimits.numbers.expansion import tables
 from tplimits.numbers.expansion.kinks import NoDefinitePlace
 from tplimits.program.nodes.given import named_once, positive_number, seed_number, whole_from, word_of
+from tplimits.program.nodes.keywords import constants_apart
 from tplimits.regimes.finite_width import picture, report
 from tplimits.regimes.finite_width.claims import expansion_verdict
 from tplimits.regimes.finite_width.exact import ExactExpansion, exactly
@@ -105,19 +106,23 @@ class FiniteWidthLimit(Told):
             return False
         return True
 
+    @constants_apart
     def limit(self, name: str, **given: Any) -> Number:
         """L of a scalar, or of a bracket as "⟨return|return⟩"; constants by name, `ratios` of widths."""
         return self.evaluate(**given)[self.labels[self._place(name)]].limit
 
+    @constants_apart
     def bias(self, name: str, **given: Any) -> Number:
         """b of a scalar."""
         return self.evaluate(**given)[self.labels[self._place(name)]].bias
 
-    def covariance(self, a: str, b: str | None = None, **given: Any) -> Number:
+    @constants_apart
+    def covariance(self, a: str, b: str | None = None, /, **given: Any) -> Number:
         """C of two scalars, or of one with itself: n times their covariance; of two fluctuations √n·Avg, their own."""
         found = self.table(**given)
         return found.number("covariance", self._place(a), self._place(a if b is None else b))
 
+    @constants_apart
     def exact(self, *names: str, **given: Any) -> ExactExpansion:
         """L, b and C of some scalars, or of all, as SymPy expressions, checked against the numbers.
 
@@ -126,6 +131,7 @@ class FiniteWidthLimit(Told):
         places = [self._place(name) for name in names] or range(len(self.observables))
         return exactly(self.table(**given), [self.observables[i] for i in dict.fromkeys(places)])
 
+    @constants_apart
     def breakdown(self, name: str, **given: Any) -> dict[str, Share]:
         """What each average contributes to b and to C; what the function of them itself does is the last entry."""
         found, place = self.table(**given), self._place(name)
@@ -136,6 +142,7 @@ class FiniteWidthLimit(Told):
         rest = float(found.value.bias[place]) - sum(s.bias for s in shares.values())
         return {**shares, f"{name} as a function of them": Share(rest, 0.0)}
 
+    @constants_apart
     def at(self, n: int, **given: Any) -> dict[str, Number]:
         """Mean and variance of every scalar at width n; warns where the next terms of the series count."""
         width = whole_from("n", n, 1, EvaluationError)
@@ -150,6 +157,7 @@ class FiniteWidthLimit(Told):
         """The largest order of a moment of normal entries in C: above 8 the series is of use at large widths only."""
         return order_of_moments(self.state)
 
+    @constants_apart
     def plot(self, name: str, path: str | Path | None = None, **given: Any) -> Any:
         """L + b/n with √(C/n) around it against 1/n, and what averages contribute to b; returns the Figure.
 
@@ -157,6 +165,7 @@ class FiniteWidthLimit(Told):
         """
         return picture.plot(self, self.labels[self._place(name)], path, given)
 
+    @constants_apart
     def width_for(
         self, name: str, relative: float | None = None, absolute: float | None = None, **given: Any
     ) -> Enough:
@@ -181,6 +190,7 @@ class FiniteWidthLimit(Told):
         """The names of all scalars and brackets."""
         return tuple(o.label for o in self.observables)
 
+    @constants_apart
     def evaluate(
         self,
         method: str = "auto",
@@ -201,6 +211,7 @@ class FiniteWidthLimit(Told):
         """
         return expansions(self.table(method, particles, replicates, seed, ratios=ratios, constants=constants, **named))
 
+    @constants_apart
     def table(
         self,
         method: str = "auto",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tplimits.errors import EvaluationError
 from tplimits.program.network.parameters import scalars_unlike_normal
 from tplimits.program.nodes.given import named_once
+from tplimits.program.nodes.keywords import constants_apart
 from tplimits.regimes.kernels import numbers as kernels
 from tplimits.regimes.kernels import regression as inference
 
@@ -71,6 +72,7 @@ class Inference(ABC):
     training inputs is held at a time, in double precision: 3.2 GB of 20 000 inputs.
     """
 
+    @constants_apart
     def posterior(
         self,
         X_train: Any,
@@ -134,6 +136,7 @@ class Inference(ABC):
         asked = {"noise": noise, "kernel": kernel, "constants": constants}
         return Posterior(self, X_train, y, asked, None if blocks.redrawn else given)
 
+    @constants_apart
     def train(
         self,
         X_train: Any,
@@ -229,6 +232,7 @@ class Inference(ABC):
         blocks = self._blocks(X_train, None, constants, {}, None, None, "max_learning_rate()")
         return float(inference.descent.max_learning_rate(blocks, momentum, noise, curvature))
 
+    @constants_apart
     def log_marginal_likelihood(
         self,
         X: Any,

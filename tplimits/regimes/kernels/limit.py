@@ -16,6 +16,7 @@ from tplimits.law.at_constants import at_zeros
 from tplimits.program.language.tracing import exact
 from tplimits.program.network.parameters import infinite_axes, refuse_others
 from tplimits.program.nodes.given import named_once, names_of, whole_number
+from tplimits.program.nodes.keywords import constants_apart
 from tplimits.regimes.kernels import first_order, report
 from tplimits.regimes.kernels import numbers as kernels
 from tplimits.regimes.kernels.claims import kernel_verdict
@@ -238,6 +239,7 @@ class KernelLimit(OfData, Mixture, Written):
     def __reduce__(self) -> tuple[Any, ...]:
         return derive_kernel_limit, (self.program, self.regime, self.assumed)  # tables hold functions: made again
 
+    @constants_apart
     def evaluate(
         self,
         X1: Any,

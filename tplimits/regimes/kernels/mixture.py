@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes.given import named_once
+from tplimits.program.nodes.keywords import constants_apart
 from tplimits.regimes.kernels import numbers as kernels
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class Mixture:
         """Whether the kernels are random: logits divided by √n, of finitely many heads."""
         return self.derivation.is_mixture
 
+    @constants_apart
     def sample(
         self,
         X1: Any,
@@ -56,6 +58,7 @@ class Mixture:
         asked = self._asked(X1, X2, constants, named, ratios, "sample()")
         return kernels.mixture.sample(asked, draws, seed)
 
+    @constants_apart
     def excess_kurtosis(
         self,
         X: Any,

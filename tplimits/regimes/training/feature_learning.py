@@ -18,6 +18,7 @@ from tplimits.program.network.loss import exact_signal
 from tplimits.program.network.run_asked import RunAsked
 from tplimits.program.network.schedules import parted
 from tplimits.program.nodes.given import named_once, whole_from
+from tplimits.program.nodes.keywords import constants_apart
 from tplimits.program.parametrization.table import MUP
 from tplimits.progress import Progress, Report, reporting
 from tplimits.regimes.protocol import refuse_unknown_doubts
@@ -124,6 +125,7 @@ class MaximalLimit(TrainingLimit):
         decay = {name: float(λ) for name, λ in self.recursion.weight_decay.items()}
         return TrainedAs(MUP.adjusted(self.program, optimizers), optimizers, decay, (), False)
 
+    @constants_apart
     def unrolled(
         self, X: Any, *, error: Any, lr: Any, steps: int, constants: Mapping[str, Any] | None = None, **named: Any
     ) -> Program:
@@ -141,6 +143,7 @@ class MaximalLimit(TrainingLimit):
         given = named_once(constants, named, "unrolled()", EvaluationError)
         return unrolled(self.recursion, data, exact_signal(error), rates, times, given)
 
+    @constants_apart
     def exact(
         self,
         X: Any,
@@ -177,6 +180,7 @@ class MaximalLimit(TrainingLimit):
             numbers.moments.refuse_singular(limit.state)
         return numpy.array([_entries(limit, f"f_{t}") for t in range(steps + 1)], dtype=object)
 
+    @constants_apart
     def evaluate(
         self,
         X: Any,

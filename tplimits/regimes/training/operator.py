@@ -18,6 +18,7 @@ from tplimits.program.network.parameters import infinite_axes
 from tplimits.program.network.run_asked import RunAsked
 from tplimits.program.network.total import TotalProgram
 from tplimits.program.nodes.given import named_once
+from tplimits.program.nodes.keywords import constants_apart
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.table import NTP
 from tplimits.regimes.protocol import refuse_unknown_doubts
@@ -148,6 +149,7 @@ class TangentLimit(TrainingLimit):
         # tables hold functions; they are made again
         return derive_tangent_limit, (self.program, self.regime, self.operator.assumed)
 
+    @constants_apart
     def evaluate(
         self,
         X: Any,
@@ -208,6 +210,7 @@ class TangentLimit(TrainingLimit):
 
         return at_zeros(self.program, given, self._known_at, derived, self.operator)
 
+    @constants_apart
     def sign_kernel(
         self,
         X: Any,

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy
+import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError, shown
@@ -273,8 +274,7 @@ class _Evaluation:
         except Unsettled:
             return self._integrated(self.opened, observables)
         rough = any(n.error > _ROUGH * max(1.0, abs(n.value)) for n in closed.values())
-        # without rows of the table both routes are one integral
-        if not rough or not self.state.engine.used_rows:
+        if not rough or not self.state.engine.used_rows:  # without rows of the table both routes are one integral
             return closed
         try:
             plain = self._integrated(self.opened, observables)
@@ -284,9 +284,9 @@ class _Evaluation:
 
     def _integrated(self, state: Derivation, observables: Sequence[Observable]) -> dict[str, Number]:
         wanted = [targets.target(state, o) for o in observables]
-        for t in wanted:
-            if t.infinite:
-                raise EvaluationError(t.infinite)
+        for t, o in zip(wanted, observables, strict=True):
+            if why := t.infinite or (t.variance != 0 and self._infinite(state, o)):
+                raise EvaluationError(why)
         plan = _plan(state, wanted)
         try:
             if plan.closed and state is self.state:
@@ -294,6 +294,17 @@ class _Evaluation:
             return _combined(wanted, quadrature(plan, {s: float(v) for s, v in self.values.items()}, self.budget))
         except Unsettled as error:
             raise error.told(state.engine.written_out, self.values) from None
+
+    def _infinite(self, state: Derivation, observable: Observable) -> str:
+        """Why an observable that stays random has no variance at these numbers; "" also where these are not known."""
+
+        def read(wanted: list[Expr]) -> list[Expr]:
+            found = intervals.intervals(state.engine, wanted, self.values)
+            return [sympy.Float(n.value) if abs(n.value) > SPREADS * n.error else sympy.S.Zero for n in found]
+
+        with contextlib.suppress(Unreadable):
+            return targets.infinite_at(state, observable, self.values, read)
+        return ""
 
 
 def _coarse(number: Number) -> bool:

@@ -17,6 +17,7 @@ from tplimits.law.at_constants import at_constants, given_numbers
 from tplimits.law.effort import deep
 from tplimits.law.observables import Observable, ScalarObservable, observables
 from tplimits.program.nodes.given import named_once, names_of
+from tplimits.program.nodes.keywords import constants_apart
 from tplimits.regimes import width
 from tplimits.regimes.protocol import CheckAsked, Shown, refuse_unknown_doubts
 from tplimits.regimes.width.claims import width_verdict
@@ -168,6 +169,7 @@ class WidthLimit(Written):
         """Its values, and variances of what stays random, or the user's claims, against finite width."""
         return width_verdict(self, asked)
 
+    @constants_apart
     def evaluate(
         self,
         method: str = "auto",

@@ -8,11 +8,17 @@ import tplimits as tp
 from tplimits.program.nodes import functions as f
 from tplimits.regimes.classification.derivation.activations import X, activations, judged
 
-HOLDS = (f.softplus(X), f.softplus(X) ** 2, 2 * f.softplus(3 * X), f.relu(X) ** 2, f.relu(X) ** 3)
+HOLDS = (
+    *(f.softplus(X), f.softplus(X) ** 2, 2 * f.softplus(3 * X), f.relu(X) ** 2, f.relu(X) ** 3),
+    # a power near 1, and what is far from relu and stays so
+    *(f.relu(X) ** sympy.Rational(21001, 10000), 1000 * f.sigmoid(X) + f.softplus(X), f.softplus(f.softplus(X))),
+)
 FAILS = {
     f.relu(X): "φ′ is not pseudo-Lipschitz at 0",
     f.relu(X + 1): "φ′ is not pseudo-Lipschitz at -1",
     f.relu(X - 1): "is not positive",
+    f.relu(X - sympy.Rational(1, 100)) ** 2: "φ(1/200) is not positive",
+    f.relu(X**3 - sympy.Rational(1, 10**6)) ** 2: "is not positive",
     f.gelu(X): "φ(-1/8) < 0",  # Remark 2.8.4 names gelu and its powers
     f.gelu(X) ** 2: "φ′(-1/8) < 0",
     sympy.tanh(X): "φ(-1/8) < 0",
@@ -21,6 +27,11 @@ FAILS = {
     sympy.exp(X): "not pseudo-Lipschitz",
     f.step(X): "φ is not pseudo-Lipschitz at 0",
     f.softplus(X) + sympy.log(1 + f.softplus(X)): "bounded for no δ",
+    # log(1 + x)/20, log log x and log² x beside powers of x
+    f.softplus(X) + sympy.log(1 + f.softplus(X)) / 20: "bounded for no δ",
+    f.softplus(X) + sympy.log(1 + sympy.log(1 + f.softplus(X))): "bounded for no δ",
+    f.relu(X) ** 3 + sympy.log(1 + f.relu(X) ** 3) ** 2 / 10**6: "bounded for no δ",
+    f.softplus(X + sympy.Rational(1, 10**6)) ** 2: "bounded for no δ",
     X: "φ(-1/8) < 0",
 }
 

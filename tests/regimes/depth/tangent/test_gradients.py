@@ -195,6 +195,23 @@ def test_readouts_that_are_the_features():
     assert abs(product.mean() - (np.exp(2 * sT) + 2 * np.exp(-sT)) / 3) < 4 * product.std() / np.sqrt(len(product))
 
 
+@tp.block
+def bent_far_out(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix):
+    h = W @ x
+    return h + U @ (2 + tp.tanh(h - 30) - tp.tanh(h + 30)) / tp.sqrt(tp.n)
+
+
+def test_homogeneity_is_told_by_how_a_block_is_written():
+    """Near 1 the block is W x to all digits; at V = 900 its drift is E(2 + tanh(h − 30) − tanh(h + 30))²."""
+    sde = tp.derive(bent_far_out, tp.Proportional(tangent=True))
+    u = np.linspace(-12, 12, 4001)
+    h, density = 30 * u, stats.norm.pdf(u) * (u[1] - u[0])
+    drift = sde.drift_at([[900.0]], [[0.0]], [[1.0]]).V[0, 0]
+    assert drift == pytest.approx(density @ (2 + np.tanh(h - 30) - np.tanh(h + 30)) ** 2, rel=1e-6)
+    with pytest.raises(tp.NoLimitError, match="one token and homogeneous"):
+        sde.chain(T=0.5, paths=8)
+
+
 def test_what_is_not_known_is_refused():
     with pytest.raises(tp.NoLimitError, match="one token and homogeneous"):
         attention().chain(T=0.5, γ=0.5, τ0=1.0)

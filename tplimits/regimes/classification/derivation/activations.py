@@ -10,19 +10,20 @@ is negative for x < 0, and relu′ jumps, which the remark expects to do no harm
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import sympy
-from sympy import Expr, Symbol
+from sympy import Expr, S, Symbol
+from sympy.core.function import PoleError
 
 from tplimits.law.hypotheses.bounds import bounds
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.entries import NO_NEURON, AxisSum, Entry
 from tplimits.program.nodes.kinds import Avg, OuterNonlin
 from tplimits.program.optimizers.entrywise import lost_by, not_real_at, value_at
+from tplimits.program.parts import longer
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -30,9 +31,11 @@ if TYPE_CHECKING:
 
 #: the argument of an activation
 X = Symbol("x", real=True)
-#: where signs are looked at, and where growth is
+#: where signs are looked at
 _POINTS = tuple(sympy.Rational(k, 8) for k in (*range(1, 33), 40, 48, 64, 96))
-_FAR = tuple(sympy.Integer(10) ** k for k in (4, 6, 8))
+_NEAR = sympy.Rational(10) ** -20
+#: an argument that goes to infinity, and operations of a function whose limits SymPy finds in a moment
+_FAR, _LONG = Symbol("y", positive=True), 120
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,9 @@ def judged(φ: Expr) -> Finding:
         below = next((p for p in _both_sides() if (v := _value(f, p)) is not None and v < 0), None)
         if below is not None:
             return Finding(φ, False, f"{text}({below}) < 0")
-    zero = next((p for p in _POINTS if (v := _value(φ, p)) is not None and v <= 0), None)
+    # what rises and is positive before its first corner behind 0 stays so
+    first = min((at for at in _corners(φ) if at.is_positive), default=sympy.Integer(1)) / 2
+    zero = next((p for p in (*_POINTS, first, _NEAR) if (v := _value(φ, p)) is not None and v <= 0), None)
     if zero is not None:
         return Finding(φ, False, f"φ({zero}) is not positive")
     nowhere = not_real_at(_written(φ), X)
@@ -72,8 +77,10 @@ def judged(φ: Expr) -> Finding:
             if lost is not None:
                 where = "" if lost.endswith("polynomial") else f" at {at}"
                 return Finding(φ, False, f"{text} is not pseudo-Lipschitz{where}")
-    if not _is_like_relu(φ):
-        return Finding(φ, False, "φ − relu^δ is bounded for no δ > 0")
+    like = _is_like_relu(φ)
+    if not like:
+        why = "whether φ − relu^δ is bounded for a δ > 0 is not told by limits that are known"
+        return Finding(φ, like, why if like is None else "φ − relu^δ is bounded for no δ > 0")
     # last, since it tells nothing where it fails: bounds may be too wide
     if not all(bounds(f)[0] >= 0 for f in (φ, slope)):
         return Finding(φ, None, "no negative value of φ or φ′ was found, and none was excluded")
@@ -182,16 +189,50 @@ def _corners(φ: Expr) -> tuple[Expr, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _is_like_relu(φ: Expr) -> bool:
-    """Whether φ − c relu^δ is bounded, as far as arguments up to 10^8 tell."""
-    found = {sign * p: _value(φ, sign * p) for p in _FAR for sign in (1, -1)}
-    values = {p: v for p, v in found.items() if v is not None}
-    if len(values) < len(found) or not values[_FAR[-1]] > 0:
-        return False
-    right, left = [values[p] for p in _FAR], [abs(values[-p]) for p in _FAR]
-    # the growth over the last decades, 10⁶ to 10⁸: log to the base of their ratio, as a simple number
-    δ = sympy.nsimplify(sympy.N(sympy.log(right[2] / right[1], 100)), rational=True, tolerance=1e-4)
-    c = right[2] / _FAR[2] ** δ
-    apart = [abs(v - c * p**δ) for v, p in zip(right, _FAR, strict=True)]
-    # bounded as far as can be seen: from one of these points to the next it does not grow by more than 1
-    return bool(δ > 0 and all(b <= a + 1 for seen in (apart, left) for a, b in itertools.pairwise(seen)))
+def _is_like_relu(φ: Expr) -> bool | None:
+    """Whether φ − c relu^δ is bounded, by its limits; None where these are not told.
+
+    No point tells it: x + log(x)/20 is x to a part in 10⁷ where x is 10⁸.
+    """
+    # a quotient of many exponentials takes minutes
+    if longer(φ, _LONG):
+        return None
+    try:
+        right, left = (_beyond_kinks(φ, side) for side in (1, -1))
+        if right is None or left is None:
+            return None
+        δ = _limit(sympy.log(right) / sympy.log(_FAR))
+        if not (δ > 0 and δ.is_finite):
+            return False
+        c = _limit(right / _FAR**δ)
+        return bool(c.is_number and c.is_positive) and all(
+            map(_is_bounded, (_limit(right - c * _FAR**δ), _limit(left)))
+        )
+    except (NotImplementedError, ValueError, TypeError, AttributeError, ArithmeticError, PoleError, RecursionError):
+        return None
+
+
+def _limit(f: Expr) -> Expr:
+    """The limit far out, an interval for what oscillates; NotImplementedError where SymPy has none."""
+    found = sympy.limit(f, _FAR, sympy.oo)
+    if found.has(sympy.Limit, sympy.nan, _FAR):
+        raise NotImplementedError
+    return found
+
+
+def _is_bounded(limit: Expr) -> bool:
+    ends = (limit.min, limit.max) if isinstance(limit, sympy.AccumBounds) else (limit,)
+    return all(e.is_finite for e in ends)
+
+
+def _beyond_kinks(φ: Expr, side: int) -> Expr | None:
+    """φ far out on a side, without kinks and jumps; None where one of them has no side there."""
+    found = _written(φ).xreplace({X: side * _FAR})
+    # inner ones first
+    while jumps := sorted(found.atoms(functions.step), key=sympy.count_ops):
+        argument = jumps[0].args[0]
+        tends = S.One if argument.is_positive else _limit(argument)
+        if isinstance(tends, sympy.AccumBounds) or not (tends.is_extended_positive or tends.is_extended_negative):
+            return None
+        found = found.xreplace({jumps[0]: S.One if tends.is_extended_positive else S.Zero})
+    return found

@@ -14,6 +14,7 @@ from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.numbers.expansion.covariances import fixed as fixed_at
 from tplimits.program.nodes.entries import Entry, reads_vectors
 from tplimits.program.nodes.given import named_once
+from tplimits.program.nodes.keywords import constants_apart
 from tplimits.program.nodes.kinds import Nonlin
 from tplimits.regimes.depth import numbers
 from tplimits.regimes.depth.claims import OF_SIMULATE
@@ -162,6 +163,7 @@ class NumericSDE(OfBlock):
             found.append(self._known[key])
         return found
 
+    @constants_apart
     def drift_at(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> numpy.ndarray:
         """b at fixed points V of M, of shape (…, m, m), in the same shape; constants by name.
 
@@ -172,16 +174,19 @@ class NumericSDE(OfBlock):
         found = [c.drift for c in self._at(V, ratios, given)]
         return numpy.reshape(found, numpy.shape(V))
 
+    @constants_apart
     def drift_estimate_at(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> Estimate:
         """b as `drift_at` has it, with errors of zero: nothing is drawn."""
         return Estimate(found := self.drift_at(V, ratios, constants, **named), numpy.zeros_like(found))
 
+    @constants_apart
     def diffusion_at(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> numpy.ndarray:
         """Σ at fixed points V of M, (…, P, P) over the pairs α ≤ β in row order; raises as `drift_at` does."""
         given = named_once(constants, named, "diffusion_at", EvaluationError)
         found = numpy.array([c.diffusion for c in self._at(V, ratios, given)])
         return found.reshape(*numpy.shape(V)[:-2], *found.shape[1:])
 
+    @constants_apart
     def layer_at(
         self, V: Any, ratios: Any = None, constants: Any = None, **named: Any
     ) -> tuple[numpy.ndarray, numpy.ndarray]:
@@ -189,12 +194,14 @@ class NumericSDE(OfBlock):
         (found,) = self._at(V, ratios, named_once(constants, named, "layer_at", EvaluationError))
         return found.layer_drift, found.layer_diffusion
 
+    @constants_apart
     def attracted(self, V: Any, ratios: Any = None, constants: Any = None, **named: Any) -> numpy.ndarray:
         """π(V), the fixed point of M that layers take V to before 1/n tells; raises as `drift_at` does."""
         given = named_once(constants, named, "attracted", EvaluationError)
         V = numbers.covariance.positive(V)
         return manifold.attracted(self._layers(V.shape[-1], ratios, given), V)
 
+    @constants_apart
     def simulate(
         self,
         V0: Any,

@@ -96,7 +96,10 @@ def insist_on_values(symbols: Iterable[Expr], values: Mapping[Expr, float]) -> N
     if missing:
         name = missing[0].strip("|")
         what = "constant" if name == missing[0] else "size of the axis"
-        raise EvaluationError(f"the {what} `{name}` has no value: give {name}=….")
+        raise EvaluationError(
+            f"the {what} `{name}` has no value: give {name}=…, or "
+            f"constants={{'{name}': …}} where an argument is called so."
+        )
 
 
 def at(form: Form, V: Array, values: Mapping[Expr, float], arrays: Mapping[str, Array], free: int) -> Array:

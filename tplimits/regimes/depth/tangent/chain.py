@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy
+from sympy import S
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError, shown
+from tplimits.program.nodes.degrees import degrees
 from tplimits.program.nodes.given import positive_number, word_of
 from tplimits.regimes.depth.algebra.forms import Form
-from tplimits.regimes.depth.finite.layer import Layer
 from tplimits.regimes.depth.finite.request import bound_block
 from tplimits.regimes.depth.numbers import covariance
 from tplimits.regimes.depth.numbers.settings import settings
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from tplimits.regimes.depth.tangent.limit import TangentSDE
 
 READOUTS = ("normal", "features")
-#: a drift of one token below this part of s V is rounding; a block is homogeneous up to this
-_ZERO, _SAME = 1e-10, 1e-9
+#: a drift of one token below this part of s V is rounding
+_ZERO = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,25 +85,21 @@ def noise(sde: TangentSDE, constants: Mapping[str, Any], ratios: Any) -> float:
     if forms.isotropic is None or forms.responses or len(sde.limit.parts) > 1:
         raise NoLimitError(why)
     (found,) = covariance.numbers(Form({(): forms.isotropic}), values)
-    # two places: a drift may vanish at one of them
-    for V in (0.7, 1.9):
-        drift = covariance.contracted(forms.drift["V"], numpy.array([[V]]), values, sde.limit.arrays, 2)
-        if abs(float(drift[0, 0])) > _ZERO * abs(found) * V:
-            raise NoLimitError(why)
-    if not _homogeneous(sde, constants, ratios):
+    # the drift of a homogeneous block is a number times V: one place tells it
+    drift = covariance.contracted(forms.drift["V"], numpy.ones((1, 1)), values, sde.limit.arrays, 2)
+    if not _homogeneous(sde, constants) or abs(float(drift[0, 0])) > _ZERO * abs(found):
         raise NoLimitError(why)
     return found
 
 
-def _homogeneous(sde: TangentSDE, constants: Mapping[str, Any], ratios: Any) -> bool:
-    """Whether twice the state gives twice the next one, with the same weights."""
+def _homogeneous(sde: TangentSDE, constants: Mapping[str, Any]) -> bool:
+    """Whether c times the state gives c times the next one, with the same weights, by how the block is written."""
     block, given = bound_block(sde.program.released, 1, constants)
-    # homogeneity holds at any width and any weights or at none: one small network of fixed weights decides
-    x = numpy.random.default_rng(0).standard_normal((2, 1, 12))
-    one, two = (
-        Layer(block, 12, 1, 2, numpy.random.default_rng(1), "real", ratios, given).advance(c * x) for c in (1.0, 2.0)
-    )
-    return bool(numpy.abs(two - 2 * one).max() <= _SAME * numpy.abs(two).max())
+    block = block.bind(**given)
+    assert block.state is not None
+    state = block[block.state]
+    found = degrees(block, lambda s: S.One if s is state else S.Zero)
+    return all(found[p] == 1 for p in block.returns)
 
 
 def chain(

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from sympy import Expr
 
 from tplimits.errors import EvaluationError, NoLimitError, shown
-from tplimits.program.nodes.given import named_once, word_of
+from tplimits.program.nodes.given import by_name, named_once, word_of
+from tplimits.program.nodes.keywords import constants_apart
 from tplimits.regimes.depth import tangent
 from tplimits.regimes.depth.algebra.writing import array_names, expression
 from tplimits.regimes.depth.of_block import OfBlock
@@ -127,6 +128,7 @@ class TangentSDE(OfBlock):
     def __reduce__(self) -> tuple[Any, ...]:
         return derive_gradients, (self.program, self.fixed)  # the steps hold functions; they are made again
 
+    @constants_apart
     def drift_at(self, V: Any, C: Any, D: Any, ratios: Any = None, constants: Any = None, **named: Any) -> Joint:
         """b of V, C and D at matrices of shape (…, m, m) whose joint matrix is a covariance; constants by name.
 
@@ -135,6 +137,7 @@ class TangentSDE(OfBlock):
         given = named_once(constants, named, "drift_at", EvaluationError)
         return Joint(*tangent.run.drift_at(self, (V, C, D), ratios, given))
 
+    @constants_apart
     def diffusion_at(
         self, V: Any, C: Any, D: Any, ratios: Any = None, constants: Any = None, **named: Any
     ) -> numpy.ndarray:
@@ -145,6 +148,7 @@ class TangentSDE(OfBlock):
         given = named_once(constants, named, "diffusion_at", EvaluationError)
         return tangent.run.diffusion_at(self, (V, C, D), ratios, given)
 
+    @constants_apart
     def simulate(
         self,
         V0: Any,
@@ -178,6 +182,7 @@ class TangentSDE(OfBlock):
             self, V0, tangent.run.per_path(E), {**asked, "threads": threads}, ratios, given, progress, fed
         )
 
+    @constants_apart
     def gradients(
         self,
         V0: Any,
@@ -208,6 +213,7 @@ class TangentSDE(OfBlock):
         asked = {"dt": dt, "paths": paths, "seed": seed, "stop": stop, "threads": threads}
         return tangent.run.gradients(self, V0, T, of, layers, readout, asked, ratios, given)
 
+    @constants_apart
     def growth(
         self, constant: str, values: Sequence[float], V0: Any, T: float = 1.0, **asked: Any
     ) -> dict[float, tuple[float, ...]]:
@@ -217,11 +223,14 @@ class TangentSDE(OfBlock):
         """
         found = {}
         word_of("constant", constant, tuple(self.program.constants), EvaluationError)
+        others = by_name(asked.pop("constants", None), "constants", EvaluationError)
         for value in tangent.run.listed("values", values, "values of the constant"):
-            laws = self.gradients(V0, T, of="input", layers=(0.0,), **{**asked, constant: value})
+            given = {**others, constant: value}
+            laws = self.gradients(V0, T, of="input", layers=(0.0,), constants=given, **asked)
             found[float(value)] = laws.change
         return found
 
+    @constants_apart
     def chain(
         self,
         T: float = 1.0,
