@@ -1,7 +1,8 @@
 """Where kinks cut the coordinates of a quadrature.
 
 Cuts of a later coordinate depend on the earlier ones, so kinks oblique to the axes are met exactly; where two
-such cuts cross, the earlier coordinate is cut as well.  Curved kinks are searched for along lines.
+such cuts cross, the earlier coordinate is cut as well.  Curved kinks are searched for along lines, also through the
+islands that evenly spaced lines pass by.
 """
 
 from __future__ import annotations
@@ -59,13 +60,15 @@ def _levels(planes: Planes, rank: int) -> list[list[tuple[Array, Any]]]:
 class Cutting:
     """The edges of the pieces of every coordinate, as functions of the earlier coordinates.
 
-    Straight kinks are `planes`; `curved` gives, for a coordinate, functions that find their cuts.
+    Straight kinks are `planes`; `curved` gives, for a coordinate, functions that find their cuts.  Curved kinks of the
+    second coordinate are looked for along evenly spaced lines, and along those at `through` on the first one.
     """
 
     planes: Planes
     rank: int
     radius: float
     curved: Mapping[int, Sequence[Cuts]] = field(default_factory=dict)
+    through: tuple[float, ...] = ()
 
     @cached_property
     def _straight(self) -> list[list[tuple[Array, Any]]]:
@@ -103,16 +106,16 @@ class Cutting:
     def _first(self) -> list[Array]:
         """Cuts of the first coordinate: its own, and where curved kinks of the next one begin or end."""
         own = [cut(numpy.zeros((1, 1, 0))) for cut in self.curved.get(0, ())]
-        return own + [_turning_points(cut, self.radius) for cut in self.curved.get(1, ())]
+        return own + [turning_points(cut, self.radius, self.through) for cut in self.curved.get(1, ())]
 
 
-def _turning_points(cut: Cuts, radius: float) -> Array:
-    """Values of the first coordinate at which the number of cuts of the second changes, (1, 1, count)."""
+def turning_points(cut: Cuts, radius: float, through: Sequence[float] = ()) -> Array:
+    """Values of one coordinate at which the number of cuts of a later one changes, (1, 1, count)."""
 
     def count(line: Array) -> NDArray[numpy.int64]:
         return (cut(line.reshape(1, -1, 1))[0] < radius).sum(axis=-1)
 
-    line = numpy.linspace(-radius, radius, _SCAN)
+    line = numpy.sort(numpy.append(numpy.linspace(-radius, radius, _SCAN), through))
     counts = count(line)
     # a circle has two cuts inside its extent and none outside: in between the inner integral has a root
     at = numpy.flatnonzero(counts[1:] != counts[:-1])
