@@ -275,6 +275,7 @@ def _on_points(
     refuse_rare(seen_by, wider, many * count)
     mean = _combined(lambda *a: numpy.mean(a, axis=0), *runs)
     error = _combined(lambda *a: standard_error(numpy.array(a)), *runs)
+    mean = replace(mean, hits=seen_by)
     return Table(program, numbers, seen, tuple(o.label for o in observables), mean, error, "particles", count - 1)
 
 
