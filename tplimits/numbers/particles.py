@@ -22,7 +22,7 @@ from tplimits.law.unroll import Unroller, indices
 from tplimits.numbers.boxes import mean_over_slots, slot_offsets
 from tplimits.numbers.conditioning import Normals, Population
 from tplimits.numbers.matrices import InitialOperator
-from tplimits.numbers.rare import Counts, hits
+from tplimits.numbers.rare import WIDER, Counts, hits
 from tplimits.program.nodes.drawing import drawn
 from tplimits.program.nodes.entries import OWN, Entry, entries, width_symbol, with_names
 from tplimits.program.nodes.evaluate import evaluate as evaluated
@@ -81,6 +81,16 @@ class ParticleExecution(Execution):
         self.wider = 1.0
         #: how many particles make each mean that was taken, by position
         self.hits: dict[int, Counts] = {}
+
+    def hold(self, plain: ParticleExecution) -> None:
+        """Draw wider, with scalars that are what they are in another run."""
+        self.wider, self.may_lie_far_out = WIDER, False
+        scalars = (
+            p for p, s in enumerate(self.program) if isinstance(s, (Avg, ScalarNonlin)) and p < len(plain.arrays)
+        )
+        self.settled = {
+            (p, i): float(plain.arrays[p][(0, *i)]) for p in scalars for i in numpy.ndindex(*plain.arrays[p].shape[1:])
+        }
 
     def part(self, number: int, of: int) -> ParticleExecution:
         """The same program on one of several equal parts of the same particles."""

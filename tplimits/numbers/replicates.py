@@ -19,9 +19,8 @@ from tplimits.errors import EvaluationError
 from tplimits.law.observables import BracketObservable, Observable, keys
 from tplimits.numbers.number import Number, standard_error
 from tplimits.numbers.particles import CONDITIONINGS, SEEN, ParticleExecution
-from tplimits.numbers.rare import WIDER, Counts, hits, refuse_rare, unseen
+from tplimits.numbers.rare import Counts, hits, refuse_rare, unseen
 from tplimits.program.nodes.given import seed_number, whole_from, word_of, working_executor
-from tplimits.program.nodes.kinds import Avg, ScalarNonlin
 from tplimits.progress import Progress, reporting
 
 if TYPE_CHECKING:
@@ -107,12 +106,7 @@ class Draws:
         """How many particles would make each mean, were vectors wider and scalars what they are."""
         run, wide = (self.execution(particles, seed) for _ in range(2))
         run.run()
-        wide.wider = WIDER
-        scalars = (p for p, s in enumerate(self.program) if isinstance(s, (Avg, ScalarNonlin)))
-        wide.settled = {
-            (p, i): float(run.arrays[p][(0, *i)]) for p in scalars for i in numpy.ndindex(*run.arrays[p].shape[1:])
-        }
-        wide.may_lie_far_out = False
+        wide.hold(run)
         wide.run()
         return self._counts(wide)
 
