@@ -38,6 +38,11 @@ def hits(values: Array) -> Counts:
         return numpy.asarray(((sizes >= _SHARE * most) & (sizes > 0)).sum(axis=-1))
 
 
+def hits_of_all(values: Array) -> Counts:
+    """How many entries of a whole array make its mean, (1,); of what is alike at all points they all do."""
+    return hits(numpy.broadcast_to(values, values.shape or (FEW,)).reshape(1, -1))
+
+
 def refuse_rare(found: Mapping[str, Counts], wider: Mapping[str, Counts], points: int) -> None:
     """EvaluationError where fewer than `FEW` of so many points make a mean; none may where none does on a wider law."""
     for name, counts in found.items():

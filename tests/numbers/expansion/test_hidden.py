@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 import tplimits as tp
@@ -50,3 +52,36 @@ def test_what_is_nowhere_positive_is_zero(f):
         return tp.avg(f(x, y))
 
     assert tp.derive(nothing, tp.FiniteWidth()).evaluate()["return"].limit.value == 0
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, y: tp.exp(-1e10 * (x - 0.7) ** 2),
+        lambda x, y: 1 / (1 + 1e12 * (x - 0.3) ** 2),
+        lambda x, y: tp.exp(-1e10 * ((x - 1) ** 2 + (y - 0.5) ** 2)),
+        lambda x, y: tp.tanh(x) + 1 / (1 + 1e8 * ((x - 1) ** 2 + (y - 0.5) ** 2)),
+    ],
+)
+def test_peaks_between_the_nodes_are_refused(f):
+    """They were 0 ± 1e-13, or a twentieth of what they are with an error as large as itself."""
+
+    @tp.program
+    def peak(x: tp.Vector, y: tp.Vector):
+        return tp.avg(f(x, y))
+
+    with pytest.raises(tp.EvaluationError, match="a peak that is narrower than the distance of nodes"):
+        tp.derive(peak, tp.FiniteWidth()).evaluate()
+
+
+def test_peaks_that_finer_nodes_see_have_numbers():
+    """E 1/(1 + (sx)²) = √(π/2)/s · e^(1/2s²) erfc(1/(s√2))."""
+
+    @tp.program
+    def peak(x: tp.Vector):
+        return tp.avg(1 / (1 + 2500 * x * x))
+
+    found = tp.derive(peak, tp.FiniteWidth()).evaluate()["return"].limit
+    a = 1 / 50
+    wanted = math.sqrt(math.pi / 2) * a * math.exp(a * a / 2) * math.erfc(a / math.sqrt(2))
+    assert abs(found.value - wanted) < 5 * found.error and found.error < 1e-5

@@ -24,7 +24,7 @@ from tplimits.numbers.expansion.fields import STACKED, Field, along_first, const
 from tplimits.numbers.expansion.influences import Influences
 from tplimits.numbers.expansion.jets import Given, Jet, Slopes, all_slopes, number, power_of, summed
 from tplimits.numbers.expansion.nodes import OTHER, Frame, moved
-from tplimits.numbers.rare import FEW, Counts, hits
+from tplimits.numbers.rare import Counts, hits_of_all
 
 #: n^(−1/2), as an average that is 0 and does not fluctuate
 ROOT = -1
@@ -109,7 +109,7 @@ class Averages:
         """Avg x over an axis, as a scalar."""
         value = self.frame.expectation(x.value)
         if not self.frame.divides:
-            self.count(x, label)
+            self.hits.append((label, hits_of_all(x.value.values)))
         fixed = self.values_only or (not x.value.dims and x.is_fixed)
         # in the order of the program: frozen runs on drawn networks read the limits off this list
         self.calls.append((value, None if fixed else len(self.known)))
@@ -121,12 +121,6 @@ class Averages:
         cross = self.cross(x, axis)
         shift = (0.0 if x.shift is None else self.frame.expectation(x.shift)) + self.frame.expectation(cross)
         return self.registered(label, axis, own, slopes, value, shift)
-
-    def count(self, x: Jet, label: str) -> None:
-        """Remember how many points make an average; of what is alike at all points they all do."""
-        self.hits.append(
-            (label, hits(numpy.broadcast_to(x.value.values, x.value.values.shape or (FEW,)).reshape(1, -1)))
-        )
 
     def cross(self, x: Jet, axis: str, of: Callable[[Field], Field] = lambda piece: piece) -> Field:
         """(1/ρ) Σ_i E[d_i ψ_i] over the variables of an axis, given what else x depends on.

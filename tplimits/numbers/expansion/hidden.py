@@ -1,6 +1,6 @@
-"""Islands between nodes: where a function of two or three variables crosses 0 and comes back in all directions.
+"""What lies between nodes: islands, where a function crosses 0 and comes back in all directions, and peaks.
 
-    relu(1/1000 − (x − 1)² − (y − ½)²) is 0 at all nodes, whatever line of them is looked at
+    relu(1/1000 − (x − 1)² − (y − ½)²) and exp(−10¹⁰(x − 1)²) are 0 at all nodes, whatever line of them is looked at
 
 As in `tplimits.numbers.islands`, for functions of which values at nodes alone are known.  What runs through the nodes
 around tells what lies between them.
@@ -9,18 +9,21 @@ around tells what lies between them.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy
 
 from tplimits.arrays import Array
+from tplimits.numbers.expansion.fields import Field, aligned
 
 if TYPE_CHECKING:
-    from tplimits.numbers.expansion.fields import Field
     from tplimits.numbers.expansion.nodes import Frame
 
 #: nodes of one polynomial along each variable, places between neighbours that are looked at, and closer looks
 _NEAR, _PLACES, _ZOOMS = 8, 9, 10
+#: by how much more of a function there is between nodes where these do not see a peak, and what share of its mean
+_PEAK, _COUNTS = 7.0, 1e-10
 #: variables of functions that are looked at, and dips of one function that are
 _MOST, _DIPS = 3, 64
 #: what may fall below this share of the least value, if it goes on as it falls towards it
@@ -31,16 +34,37 @@ _ROUNDING = 1e-9
 
 def hides_island(frame: Frame, u: Field) -> bool:
     """Whether values at nodes are of one sign around a place where the function has the other one."""
+    return len(u.dims) > 1 and any(value < 0 for _, value, _ in _bottoms(frame, u))
+
+
+def misses_peak(frame: Frame, u: Field, function: Callable[[Array], Array], values: Field) -> bool:
+    """Whether a function of u, `values` at nodes, has a peak that no node is on, where |u| is least between nodes."""
+    weights = aligned(frame.weight(u.dims), u.dims)
+    mean: float | None = None
+    for at, value, sign in _bottoms(frame, u):
+        around = numpy.abs(values.values[tuple(slice(i - 1, i + 2) for i in at)]).max()
+        with numpy.errstate(all="ignore"):
+            peak = float(numpy.abs(function(numpy.array([value * sign]))).max())
+        # poles and roots are judged elsewhere
+        if numpy.isfinite(peak) and peak > _PEAK * around:
+            mean = frame.expectation(Field(u.dims, numpy.abs(values.values))) if mean is None else mean
+            if peak * float(numpy.broadcast_to(weights, u.values.shape)[at]) > _COUNTS * mean:
+                return True
+    return False
+
+
+def _bottoms(frame: Frame, u: Field) -> Iterator[tuple[tuple[int, ...], float, float]]:
+    """The nodes about which |u| is least, what it is at least beside them, below 0 on an island, and the sign of u."""
     variables = [frame.variables[d] for d in u.dims]
-    if not 2 <= len(u.dims) <= _MOST or any(v.is_sign for v in variables):
-        return False
+    if not u.dims or len(u.dims) > _MOST or any(v.is_sign for v in variables):
+        return
     kept = [v.nodes.shape[-1] - v.marks for v in variables]
     # between two places where a variable is divided its nodes are those of one rule
     blocks = [count // (v.marks + 1) for count, v in zip(kept, variables, strict=True)]
     values = u.values[tuple(slice(count) for count in kept)]
-    if min(blocks) < _NEAR or min(values.shape) < 3:
-        return False
-    return any(_crosses(values, at, blocks) for at in _dips(values))
+    if min(blocks) >= _NEAR and min(values.shape) >= _NEAR:
+        for at in _dips(values):
+            yield at, _least(values, at, blocks), float(numpy.sign(values[at]))
 
 
 def _dips(values: Array) -> list[tuple[int, ...]]:
@@ -65,23 +89,25 @@ def _dips(values: Array) -> list[tuple[int, ...]]:
     return [tuple(at[i]) for i in found[numpy.argsort(promise[found], kind="stable")][:_DIPS].tolist()]
 
 
-def _crosses(values: Array, at: tuple[int, ...], blocks: list[int]) -> bool:
-    """Whether polynomials through the nodes around one have the other sign beside it, by more than they differ."""
+def _least(values: Array, at: tuple[int, ...], blocks: list[int]) -> float:
+    """The least of |u| about a node by polynomials through those around, with what they differ by added."""
     starts = [
         int(numpy.clip(i - _NEAR // 2, i // b * b, (i // b + 1) * b - _NEAR)) for i, b in zip(at, blocks, strict=True)
     ]
     near = values[tuple(slice(s, s + _NEAR) for s in starts)] * numpy.sign(values[at])
     most, centre, reach = numpy.abs(near).max(), [float(i - s) for i, s in zip(at, starts, strict=True)], 1.0
+    least = numpy.inf
     for _ in range(_ZOOMS):
         places = [numpy.clip(c + reach * numpy.linspace(-1, 1, _PLACES), 0, _NEAR - 1) for c in centre]
         found = _through(near, places, 0)
-        least = numpy.unravel_index(found.argmin(), found.shape)
-        centre = [float(p[i]) for p, i in zip(places, least, strict=True)]
+        lowest = numpy.unravel_index(found.argmin(), found.shape)
+        centre = [float(p[i]) for p, i in zip(places, lowest, strict=True)]
         value, other = (float(_through(near, [numpy.array([c]) for c in centre], left).sum()) for left in (0, 1))
-        if value + abs(value - other) < -_ROUNDING * most:
-            return True
+        least = min(least, value + abs(value - other))
+        if least < -_ROUNDING * most:
+            return least
         reach *= 4 / _PLACES
-    return False
+    return 0.0 if least < _ROUNDING * most else float(least)
 
 
 def _through(values: Array, places: list[Array], left_out: int) -> Array:

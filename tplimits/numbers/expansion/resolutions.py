@@ -18,7 +18,7 @@ from tplimits.numbers.expansion.jets import Jet, number
 from tplimits.numbers.expansion.nodes import Frame, Moved, Rough, Singular, Split
 from tplimits.numbers.expansion.programs import Numbers, Pass
 from tplimits.numbers.expansion.samples import Samples, Spread
-from tplimits.numbers.rare import WIDER, Counts
+from tplimits.numbers.rare import WIDER, Counts, hits_of_all
 from tplimits.program.nodes.kinds import MatMul
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ class Expanded:
     calls: tuple[tuple[float, int | None], ...]
     #: a function that bends between nodes, and its line; the values at nodes of the largest vector
     bends: str = ""
+    misses: str = ""
     entries: int = 0
     #: how many of the points that are spread make each average
     hits: Mapping[str, Counts] = field(default_factory=dict)
@@ -250,7 +251,7 @@ class _Held(Averages):
 
     def average(self, x: Jet, axis: str, label: str) -> Jet:
         limit, _ = self.calls[len(self.hits)]
-        self.count(x, label)
+        self.hits.append((label, hits_of_all(x.value.values)))
         return number(limit)
 
 
@@ -293,5 +294,6 @@ def _collected(run: Pass, observables: Sequence[Observable]) -> Expanded:
         total,
         tuple(averages.calls),
         run.frame.bends,
+        run.frame.misses,
         max((x.value.values.size for x in run.jets.values()), default=0),
     )

@@ -237,6 +237,11 @@ def _refined(found: list[Expanded], made: Callable[..., Expanded], step: float) 
         except TooLarge:
             break
         found.append(fine)
+    if fine.misses:
+        raise EvaluationError(
+            f"{fine.misses} has a peak that is narrower than the distance of nodes: nothing is seen of it. Make it "
+            "wider."
+        )
     # two that agree tell what the finer is off; where none do, all that were made tell what any may be
     others = found if _differ(fine, coarse) else [coarse]
     if fine.bends:
