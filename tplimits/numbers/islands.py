@@ -23,6 +23,8 @@ _FOLLOWED, _STEPS = 64, 40
 _SHALLOW = 0.3
 #: what is below zero by less than this, beside the values around, is rounding
 _ROUNDING = 1e-11
+#: a share of a line along which the sign is another one than on the next line: a curve passes between them
+_ACROSS = 0.5
 
 #: values at points (count, coordinates)
 Function = Callable[[Array], Array]
@@ -30,13 +32,44 @@ Function = Callable[[Array], Array]
 
 def islands(function: Function, radius: float, coordinates: int) -> Array:
     """A point of each island within the radius that no point of the grid lies on, (count, coordinates)."""
+    return _islands(function, *_on_grid(function, radius, coordinates))
+
+
+def places(function: Function, radius: float) -> Array:
+    """First coordinates of lines that meet the islands of two, and curves that lines pass by from end to end.
+
+    y = 1000 sin x is within reach for so short a stretch of x about each kπ that y has a cut there on no line.
+    """
+    mesh, values = _on_grid(function, radius, 2)
+    found = [_islands(function, mesh, values)[:, 0]]
+    up = values > 0
+    flips = up[1:] != up[:-1]
+    for i in numpy.flatnonzero(flips.mean(axis=1) > _ACROSS):
+        # the row nearest to the middle that flips
+        row = min(numpy.flatnonzero(flips[i]), key=lambda j: abs(mesh[i, j, 1]))
+        low, high = mesh[i, row], mesh[i + 1, row]
+        for _ in range(_STEPS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if (function(middle[None])[0] > 0) == up[i, row] else (low, middle)
+        found.append(low[:1])
+    return numpy.concatenate(found)
+
+
+def _on_grid(function: Function, radius: float, coordinates: int) -> tuple[Array, Array]:
     line = numpy.linspace(-radius, radius, POINTS[coordinates])
     mesh = numpy.stack(numpy.meshgrid(*[line] * coordinates, indexing="ij"), axis=-1)
-    values = function(mesh.reshape(-1, coordinates)).reshape(mesh.shape[:-1])
+    return mesh, function(mesh.reshape(-1, coordinates)).reshape(mesh.shape[:-1])
+
+
+def _islands(function: Function, mesh: Array, values: Array) -> Array:
     at, sign, size = _dips(values)
     if not len(sign):
-        return numpy.zeros((0, coordinates))
-    bottom, least = _bottom(lambda x: sign[:, None] * _many(function, x), mesh[at], line[1] - line[0])
+        return numpy.zeros((0, values.ndim))
+    bottom, least = _bottom(
+        lambda x: sign[:, None] * _many(function, x),
+        mesh[at],
+        mesh.flat[2 * values.ndim - 1] - mesh.flat[values.ndim - 1],
+    )
     return bottom[least < -_ROUNDING * size]
 
 

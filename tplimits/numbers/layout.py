@@ -20,7 +20,7 @@ from tplimits.numbers.budget import TooManyNodes
 from tplimits.numbers.cut_grid import MAX_DIMENSION, RADIUS
 from tplimits.numbers.cuts import Cuts, Cutting, Planes, roots, straight_root, turning_points
 from tplimits.numbers.frame import Array, independent_frame
-from tplimits.numbers.islands import POINTS, islands
+from tplimits.numbers.islands import POINTS, islands, places
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.properties import WAVES
 from tplimits.program.parts import remembered
@@ -240,15 +240,16 @@ class Layout:
             found.setdefault(moving[-1], []).append(finder)
             if hidden or self.given or len(moving) not in POINTS:
                 continue  # as above
-            places = islands(partial(self._at, kink, moving, kink_values), radius, len(moving))
-            if not len(places):
-                continue
+            at = partial(self._at, kink, moving, kink_values)
             if len(moving) > 2:
-                raise TooManyNodes("islands of three variables lie between all nodes: use method='particles'.")
+                if len(islands(at, radius, len(moving))):
+                    raise TooManyNodes("islands of three variables lie between all nodes: use method='particles'.")
+                continue
+            lines = places(at, radius).tolist()
             if self.rank == 2:
-                through += places[:, 0].tolist()
-            else:
-                ends = turning_points(partial(self._beside, finder, moving), radius, places[:, 0].tolist())
+                through += lines
+            elif lines:
+                ends = turning_points(partial(self._beside, finder, moving), radius, lines)
                 found.setdefault(moving[0], []).append(partial(_everywhere, ends))
         return found, tuple(through)
 
