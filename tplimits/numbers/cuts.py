@@ -22,6 +22,8 @@ from tplimits.program.nodes.crossings import between_waves, crossings
 
 #: points scanned for the sign changes of a curved kink, and halvings of where their number changes
 _SCAN, _BISECTIONS = 161, 46
+#: a plane that rises by more than this over a standard deviation is steep
+_STEEP = 60.0
 #: sign changes of one curved kink along a line
 _MOST = 64
 
@@ -37,8 +39,13 @@ class Planes:
     offsets: tuple[Any, ...]
 
 
-def _levels(planes: Planes, rank: int) -> list[list[tuple[Array, Any]]]:
-    """For each coordinate the planes that cut it, those of later coordinates projected down."""
+def _before(slope: Array, k: int) -> Array:
+    """The slopes along coordinates before k."""
+    return numpy.where(numpy.arange(len(slope)) < k, slope, 0.0)
+
+
+def _levels(planes: Planes, rank: int, radius: float) -> list[list[tuple[Array, Any]]]:
+    """For each coordinate the planes that cut it; of later ones where they cross, and where steep ones are in reach."""
     current = [(numpy.array(s), o) for s, o in zip(planes.slopes, planes.offsets, strict=True)]
     result: list[list[tuple[Array, Any]]] = [[] for _ in range(rank)]
     for k in reversed(range(rank)):
@@ -51,8 +58,11 @@ def _levels(planes: Planes, rank: int) -> list[list[tuple[Array, Any]]]:
             if not any(numpy.allclose(s, t, atol=1e-10) and numpy.allclose(o, p, atol=1e-10) for t, p in unique):
                 unique.append((s, o))
         result[k] = unique
+        # a steep plane is within reach for so short a stretch of earlier coordinates that their nodes pass it by
+        steep = [(s, o) for s, o in unique if numpy.max(abs(s[:k]), initial=0.0) > _STEEP]
+        walls = [(_before(s, k), o + side * radius) for s, o in steep for side in (-1, 1)]
         crossings = [(a[0] - b[0], a[1] - b[1]) for i, a in enumerate(unique) for b in unique[i + 1 :]]
-        current = rest + [(s, o) for s, o in crossings if numpy.max(abs(s[:k]), initial=0.0) > 1e-9]
+        current = rest + [(s, o) for s, o in crossings if numpy.max(abs(s[:k]), initial=0.0) > 1e-9] + walls
     return result
 
 
@@ -72,7 +82,7 @@ class Cutting:
 
     @cached_property
     def _straight(self) -> list[list[tuple[Array, Any]]]:
-        return _levels(self.planes, self.rank)
+        return _levels(self.planes, self.rank, self.radius)
 
     def bent(self, k: int, outer: int = 1) -> bool:
         """Whether a curved kink cuts coordinate k, or begins or ends along it."""

@@ -109,7 +109,11 @@ class Quadrature:
         if not 0 < layout.rank <= _ADAPTED or any(isinstance(entry, Inner) for entry in integrand.locals):
             value, size, far = self._product(layout, cutting, 1, self.level)
             _refuse_unseen(integrand, cutting.radius, size, far)
-            return Integral(float(value[0]), _ROUNDING * float(size[0]) + float(far[0]), float(size[0]))
+            moved = 0.0
+            if cutting.curved and layout.rank > _ADAPTED:
+                # no cell adapts to what a bent kink leaves of earlier coordinates, and two resolutions agree by chance
+                moved = abs(float(value[0] - self._product(layout, cutting, 1, self.level, shifted=True)[0][0]))
+            return Integral(float(value[0]), _ROUNDING * float(size[0]) + float(far[0]) + moved, float(size[0]))
         with numpy.errstate(invalid="ignore"):  # a node may meet a singular point: the cells do not
             # two resolutions of the product rule first: where they agree, that costs a fraction of the cells
             (coarse, coarse_size, _), (fine, size, far) = (
