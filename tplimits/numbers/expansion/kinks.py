@@ -20,6 +20,7 @@ from tplimits.numbers.expansion.fields import Field, aligned, mapped, plus, time
 from tplimits.numbers.expansion.hidden import hides_island
 from tplimits.numbers.expansion.newton import NEAR, differences, polynomial, zero_of
 from tplimits.numbers.expansion.nodes import APART, OTHER, SLIGHT, Frame, Moved, Split
+from tplimits.numbers.expansion.passing import divide_bands
 from tplimits.numbers.expansion.plateaus import Mask, flat_nodes, plateaus
 from tplimits.numbers.expansion.touching import touches
 
@@ -78,6 +79,7 @@ class Kinks:
                     f"{self.told} has a kink about an island that lies between all nodes: nothing is seen of what is "
                     "on it. Make it wider than a tenth of a standard deviation, or smooth the kink."
                 )
+            divide_bands(self.frame, u)
             return self._divided(u)
         if _level(u.values) == 0:
             self._refuse_delta(x)
