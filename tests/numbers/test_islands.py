@@ -133,3 +133,12 @@ def test_a_shell_of_three_vectors_has_an_error_that_holds():
     q = np.linspace(1, 1.01, 2001)
     wanted = np.trapezoid(np.sqrt(q / (2 * np.pi)) * np.exp(-q / 2), q)
     assert abs(number.value - wanted) < 5 * number.error
+
+
+def test_an_island_of_three_vectors_that_particles_miss_too_is_refused():
+    @tp.program
+    def ball(x: tp.Vector, y: tp.Vector, z: tp.Vector):
+        return tp.avg(tp.step(1e-6 - (x - 1) ** 2 - y**2 - (z - 0.5) ** 2))
+
+    with pytest.raises(tp.EvaluationError, match="lies between all nodes"):
+        tp.derive(ball).evaluate()

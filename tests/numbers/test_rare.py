@@ -35,7 +35,7 @@ def test_what_no_particle_sees_is_no_number(program):
         tp.derive(program).evaluate(method="particles")
 
 
-@pytest.mark.parametrize("program", [far, corner, few])
+@pytest.mark.parametrize("program", [far, pytest.param(corner, marks=pytest.mark.long), few])
 @pytest.mark.parametrize("method", ["auto", "particles"])
 def test_nor_is_it_one_to_order_one_over_n(program, method):
     """Limit, b and C were 0 ± 0, for 1.6e-8 and more."""

@@ -16,7 +16,7 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
-from tplimits.numbers.budget import TooManyNodes
+from tplimits.numbers.budget import HiddenIsland
 from tplimits.numbers.cut_grid import MAX_DIMENSION, RADIUS
 from tplimits.numbers.cuts import Cuts, Cutting, Planes, roots, straight_root, turning_points
 from tplimits.numbers.frame import Array, independent_frame
@@ -238,14 +238,14 @@ class Layout:
                 continue  # too costly to follow: the error estimate has to cover it
             finder = self._finder(kink, moving[-1], radius, kink_values)
             found.setdefault(moving[-1], []).append(finder)
-            if hidden or self.given or len(moving) not in POINTS:
+            if hidden or self.given or len(moving) < 2:
                 continue  # as above
-            at = partial(self._at, kink, moving, kink_values)
             if len(moving) > 2:
-                if len(islands(at, radius, len(moving))):
-                    raise TooManyNodes("islands of three variables lie between all nodes: use method='particles'.")
+                own = self._own_directions(kink)
+                if len(own) in POINTS and len(islands(partial(self._at, kink, own, kink_values), radius, len(own))):
+                    raise HiddenIsland(f"what `{kink!s:.200}` surrounds lies between all nodes: make it wider.")
                 continue
-            lines = places(at, radius).tolist()
+            lines = places(partial(self._at, kink, numpy.eye(self.rank)[moving], kink_values), radius).tolist()
             if self.rank == 2:
                 through += lines
             elif lines:
@@ -253,10 +253,15 @@ class Layout:
                 found.setdefault(moving[0], []).append(partial(_everywhere, ends))
         return found, tuple(through)
 
-    def _at(self, kink: Expr, moving: Sequence[int], kink_values: KinkValues, points: Array) -> Array:
-        """A kink at points (count, coordinates) of the coordinates that move it."""
-        u = numpy.zeros((1, len(points), self.rank))
-        u[0, :, moving] = points.T
+    def _own_directions(self, kink: Expr) -> Array:
+        """Orthonormal directions that the forms of a kink span, (count, rank): two of a pair, whatever else moves."""
+        rows = self.factor[[i for i, symbol in enumerate(self._symbols) if symbol in kink.free_symbols]]
+        _, sizes, directions = numpy.linalg.svd(rows, full_matrices=False)
+        return numpy.asarray(directions[sizes > _STILL * sizes[0]])
+
+    def _at(self, kink: Expr, directions: Array, kink_values: KinkValues, points: Array) -> Array:
+        """A kink at points (count, directions)."""
+        u = (points @ directions)[None]
         return kink_values(kink, self.values(u), u.shape[:2])[0]
 
     def _beside(self, finder: Cuts, moving: Sequence[int], line: Array) -> Array:

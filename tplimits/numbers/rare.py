@@ -43,11 +43,11 @@ def hits_of_all(values: Array) -> Counts:
     return hits(numpy.broadcast_to(values, values.shape or (FEW,)).reshape(1, -1))
 
 
-def refuse_rare(found: Mapping[str, Counts], wider: Mapping[str, Counts], points: int) -> None:
-    """EvaluationError where fewer than `FEW` of so many points make a mean; none may where none does on a wider law."""
+def refuse_rare(found: Mapping[str, Counts], wider: Mapping[str, Counts], points: int, few: int = FEW) -> None:
+    """EvaluationError where fewer than a `few` of so many points make a mean; none may where none does elsewhere."""
     for name, counts in found.items():
-        seen = numpy.where(counts > 0, counts, numpy.where(wider.get(name, 0), 0, FEW))
-        if (least := int(seen.min(initial=FEW))) < FEW:
+        seen = numpy.where(counts > 0, counts, numpy.where(wider.get(name, 0), 0, few))
+        if (least := int(seen.min(initial=few))) < few:
             raise EvaluationError(
                 f"moment not established: of {points} particles {least or 'none'} make{'s' * (least == 1)} the mean "
                 f"`{name}`, which is not 0: their spread says nothing of its error. Give more particles, or make the "
