@@ -108,3 +108,9 @@ def test_waves_that_turn_too_often_are_left_to_particles():
         limit.evaluate("quadrature")
     found = limit.evaluate()["return"]
     assert found.method == "particles" and abs(found.value - 2 / numpy.pi) < 5 * found.error < 0.05
+
+
+def test_earlier_coordinates_end_where_steep_planes_are_in_reach():
+    cutting = Cutting(Planes(((1000.0, 1.0),), (-500.0,)), 2, RADIUS)
+    first = cutting.edges(0, numpy.zeros((1, 1, 0)))[0, 0]
+    assert first == pytest.approx([-RADIUS, 0.5 - RADIUS / 1000, 0.5 + RADIUS / 1000, RADIUS])

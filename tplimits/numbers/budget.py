@@ -21,6 +21,10 @@ class TooManyAtOnce(TooManyNodes):
     """More nodes than are held at a time."""
 
 
+class HiddenIsland(TooManyNodes):
+    """A kink surrounds what lies between all nodes of a rule; points may see it, or not."""
+
+
 class Budget:
     """Operations left; counted, not timed, so that a result does not depend on the machine."""
 

@@ -1,7 +1,8 @@
 """Where kinks cut the coordinates of a quadrature.
 
 Cuts of a later coordinate depend on the earlier ones, so kinks oblique to the axes are met exactly; where two
-such cuts cross, the earlier coordinate is cut as well.  Curved kinks are searched for along lines.
+such cuts cross, the earlier coordinate is cut as well.  Curved kinks are searched for along lines, also through the
+islands that evenly spaced lines pass by.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from tplimits.program.nodes.crossings import between_waves, crossings
 
 #: points scanned for the sign changes of a curved kink, and halvings of where their number changes
 _SCAN, _BISECTIONS = 161, 46
+#: a plane that rises by more than this over a standard deviation is steep
+_STEEP = 60.0
 #: sign changes of one curved kink along a line
 _MOST = 64
 
@@ -36,8 +39,13 @@ class Planes:
     offsets: tuple[Any, ...]
 
 
-def _levels(planes: Planes, rank: int) -> list[list[tuple[Array, Any]]]:
-    """For each coordinate the planes that cut it, those of later coordinates projected down."""
+def _before(slope: Array, k: int) -> Array:
+    """The slopes along coordinates before k."""
+    return numpy.where(numpy.arange(len(slope)) < k, slope, 0.0)
+
+
+def _levels(planes: Planes, rank: int, radius: float) -> list[list[tuple[Array, Any]]]:
+    """For each coordinate the planes that cut it; of later ones where they cross, and where steep ones are in reach."""
     current = [(numpy.array(s), o) for s, o in zip(planes.slopes, planes.offsets, strict=True)]
     result: list[list[tuple[Array, Any]]] = [[] for _ in range(rank)]
     for k in reversed(range(rank)):
@@ -50,8 +58,11 @@ def _levels(planes: Planes, rank: int) -> list[list[tuple[Array, Any]]]:
             if not any(numpy.allclose(s, t, atol=1e-10) and numpy.allclose(o, p, atol=1e-10) for t, p in unique):
                 unique.append((s, o))
         result[k] = unique
+        # a steep plane is within reach for so short a stretch of earlier coordinates that their nodes pass it by
+        steep = [(s, o) for s, o in unique if numpy.max(abs(s[:k]), initial=0.0) > _STEEP]
+        walls = [(_before(s, k), o + side * radius) for s, o in steep for side in (-1, 1)]
         crossings = [(a[0] - b[0], a[1] - b[1]) for i, a in enumerate(unique) for b in unique[i + 1 :]]
-        current = rest + [(s, o) for s, o in crossings if numpy.max(abs(s[:k]), initial=0.0) > 1e-9]
+        current = rest + [(s, o) for s, o in crossings if numpy.max(abs(s[:k]), initial=0.0) > 1e-9] + walls
     return result
 
 
@@ -59,17 +70,19 @@ def _levels(planes: Planes, rank: int) -> list[list[tuple[Array, Any]]]:
 class Cutting:
     """The edges of the pieces of every coordinate, as functions of the earlier coordinates.
 
-    Straight kinks are `planes`; `curved` gives, for a coordinate, functions that find their cuts.
+    Straight kinks are `planes`; `curved` gives, for a coordinate, functions that find their cuts.  Curved kinks of the
+    second coordinate are looked for along evenly spaced lines, and along those at `through` on the first one.
     """
 
     planes: Planes
     rank: int
     radius: float
     curved: Mapping[int, Sequence[Cuts]] = field(default_factory=dict)
+    through: tuple[float, ...] = ()
 
     @cached_property
     def _straight(self) -> list[list[tuple[Array, Any]]]:
-        return _levels(self.planes, self.rank)
+        return _levels(self.planes, self.rank, self.radius)
 
     def bent(self, k: int, outer: int = 1) -> bool:
         """Whether a curved kink cuts coordinate k, or begins or ends along it."""
@@ -103,16 +116,16 @@ class Cutting:
     def _first(self) -> list[Array]:
         """Cuts of the first coordinate: its own, and where curved kinks of the next one begin or end."""
         own = [cut(numpy.zeros((1, 1, 0))) for cut in self.curved.get(0, ())]
-        return own + [_turning_points(cut, self.radius) for cut in self.curved.get(1, ())]
+        return own + [turning_points(cut, self.radius, self.through) for cut in self.curved.get(1, ())]
 
 
-def _turning_points(cut: Cuts, radius: float) -> Array:
-    """Values of the first coordinate at which the number of cuts of the second changes, (1, 1, count)."""
+def turning_points(cut: Cuts, radius: float, through: Sequence[float] = ()) -> Array:
+    """Values of one coordinate at which the number of cuts of a later one changes, (1, 1, count)."""
 
     def count(line: Array) -> NDArray[numpy.int64]:
         return (cut(line.reshape(1, -1, 1))[0] < radius).sum(axis=-1)
 
-    line = numpy.linspace(-radius, radius, _SCAN)
+    line = numpy.sort(numpy.append(numpy.linspace(-radius, radius, _SCAN), through))
     counts = count(line)
     # a circle has two cuts inside its extent and none outside: in between the inner integral has a root
     at = numpy.flatnonzero(counts[1:] != counts[:-1])

@@ -6,7 +6,7 @@ Coordinates are standard normals u with forms = L u (rank-revealing Cholesky of 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -16,9 +16,11 @@ import sympy
 from sympy import Expr, Symbol
 
 from tplimits.errors import EvaluationError
+from tplimits.numbers.budget import HiddenIsland
 from tplimits.numbers.cut_grid import MAX_DIMENSION, RADIUS
-from tplimits.numbers.cuts import Cuts, Cutting, Planes, roots, straight_root
+from tplimits.numbers.cuts import Cuts, Cutting, Planes, roots, straight_root, turning_points
 from tplimits.numbers.frame import Array, independent_frame
+from tplimits.numbers.islands import POINTS, islands, places
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.properties import WAVES
 from tplimits.program.parts import remembered
@@ -169,7 +171,8 @@ class Layout:
     def cutting(self, kink_values: KinkValues) -> Cutting:
         """Where the kinks cut the coordinates."""
         radius = RADIUS[max(1, min(self.dimension, MAX_DIMENSION))]
-        return Cutting(self._planes(), self.rank, radius, self._curved(radius, kink_values))
+        curved, through = self._curved(radius, kink_values)
+        return Cutting(self._planes(), self.rank, radius, curved, through)
 
     def coordinates(self, symbols: Iterable[Symbol]) -> list[int]:
         """The coordinates along which some of these symbols (forms or local values) move."""
@@ -219,9 +222,13 @@ class Layout:
                 offsets.append(numpy.asarray(offset, dtype=float).reshape(-1) if numpy.ndim(offset) else float(offset))
         return Planes(tuple(slopes), tuple(offsets))
 
-    def _curved(self, radius: float, kink_values: KinkValues) -> dict[int, list[Cuts]]:
-        """Kinks that are not straight, by the last coordinate they depend on, as finders of their cuts."""
+    def _curved(self, radius: float, kink_values: KinkValues) -> tuple[dict[int, list[Cuts]], tuple[float, ...]]:
+        """Kinks that are not straight, by the last coordinate they depend on, as finders of their cuts.
+
+        Beside them places on the first of two coordinates through which their islands are seen.
+        """
         found: dict[int, list[Cuts]] = {}
+        through: list[float] = []
         for kink in self.basis.kinks:
             hidden = kink.free_symbols & self._locals
             if not hidden and gradient(kink, self._symbols) is not None:
@@ -229,8 +236,39 @@ class Layout:
             moving = self.coordinates(kink.free_symbols)
             if not moving or (hidden and (self.rank > 2 or self.given)):
                 continue  # too costly to follow: the error estimate has to cover it
-            found.setdefault(moving[-1], []).append(self._finder(kink, moving[-1], radius, kink_values))
-        return found
+            finder = self._finder(kink, moving[-1], radius, kink_values)
+            found.setdefault(moving[-1], []).append(finder)
+            if hidden or self.given or len(moving) < 2:
+                continue  # as above
+            if len(moving) > 2:
+                own = self._own_directions(kink)
+                if len(own) in POINTS and len(islands(partial(self._at, kink, own, kink_values), radius, len(own))):
+                    raise HiddenIsland(f"what `{kink!s:.200}` surrounds lies between all nodes: make it wider.")
+                continue
+            lines = places(partial(self._at, kink, numpy.eye(self.rank)[moving], kink_values), radius).tolist()
+            if self.rank == 2:
+                through += lines
+            elif lines:
+                ends = turning_points(partial(self._beside, finder, moving), radius, lines)
+                found.setdefault(moving[0], []).append(partial(_everywhere, ends))
+        return found, tuple(through)
+
+    def _own_directions(self, kink: Expr) -> Array:
+        """Orthonormal directions that the forms of a kink span, (count, rank): two of a pair, whatever else moves."""
+        rows = self.factor[[i for i, symbol in enumerate(self._symbols) if symbol in kink.free_symbols]]
+        _, sizes, directions = numpy.linalg.svd(rows, full_matrices=False)
+        return numpy.asarray(directions[sizes > _STILL * sizes[0]])
+
+    def _at(self, kink: Expr, directions: Array, kink_values: KinkValues, points: Array) -> Array:
+        """A kink at points (count, directions)."""
+        u = (points @ directions)[None]
+        return kink_values(kink, self.values(u), u.shape[:2])[0]
+
+    def _beside(self, finder: Cuts, moving: Sequence[int], line: Array) -> Array:
+        """The cuts along the second of two coordinates at places of the first one, (1, count, 1)."""
+        u = numpy.zeros((1, line.shape[1], moving[1]))
+        u[..., moving[0]] = line[..., 0]
+        return finder(u)
 
     def _finder(self, kink: Expr, k: int, radius: float, kink_values: KinkValues) -> Cuts:
         straight = self._is_affine(kink, k)
@@ -266,6 +304,11 @@ def _moved(argument: Expr, known: Mapping[Symbol, float], deviations: list[tuple
     for row, (symbol, deviation) in enumerate(deviations):
         rows[symbol][row] += deviation * numpy.array([-1.0, 0.0, 1.0])
     return numpy.asarray(evaluate(argument, {**known, **rows}), dtype=float)
+
+
+def _everywhere(ends: Array, nodes: Array) -> Array:
+    """The same cuts at all nodes."""
+    return numpy.broadcast_to(ends, (*nodes.shape[:2], ends.shape[-1]))
 
 
 @remembered(4096)

@@ -22,12 +22,14 @@ from tplimits.law.unroll import Unroller, indices
 from tplimits.numbers.boxes import mean_over_slots, slot_offsets
 from tplimits.numbers.conditioning import Normals, Population
 from tplimits.numbers.matrices import InitialOperator
+from tplimits.numbers.rare import WIDER, Counts, hits
 from tplimits.program.nodes.drawing import drawn
 from tplimits.program.nodes.entries import OWN, Entry, entries, width_symbol, with_names
 from tplimits.program.nodes.evaluate import evaluate as evaluated
 from tplimits.program.nodes.execution import Execution
 from tplimits.program.nodes.functions import JUMPS
 from tplimits.program.nodes.kinds import Avg, Initial, InitialMatrix, InitialVector, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.laws import NORMAL
 from tplimits.program.nodes.running_errors import RunningErrors, may_be_lost, refuse_rounding
 from tplimits.program.parts import holds
 
@@ -75,11 +77,25 @@ class ParticleExecution(Execution):
         #: at how many particles rounding is bounded
         self.rounding_at = SEEN
         self._looked_at: set[Expr] = set()
+        #: how many times as wide normal vectors and images are drawn, to see whether zeros are 0 by identity
+        self.wider = 1.0
+        #: how many particles make each mean that was taken, by position
+        self.hits: dict[int, Counts] = {}
+
+    def hold(self, plain: ParticleExecution) -> None:
+        """Draw wider, with scalars that are what they are in another run."""
+        self.wider, self.may_lie_far_out = WIDER, False
+        scalars = (
+            p for p, s in enumerate(self.program) if isinstance(s, (Avg, ScalarNonlin)) and p < len(plain.arrays)
+        )
+        self.settled = {
+            (p, i): float(plain.arrays[p][(0, *i)]) for p in scalars for i in numpy.ndindex(*plain.arrays[p].shape[1:])
+        }
 
     def part(self, number: int, of: int) -> ParticleExecution:
         """The same program on one of several equal parts of the same particles."""
         other = copy.copy(self)
-        other.arrays, other._matrices = [], {}
+        other.arrays, other._matrices, other.hits = [], {}, {}
         other.width = {w: size // of for w, size in self.width.items()}
         rows = {w: slice(number * size, (number + 1) * size) for w, size in other.width.items()}
         other.populations = {w: Population(self._normals[w], self._white, rows[w]) for w in self.width}
@@ -96,7 +112,13 @@ class ParticleExecution(Execution):
         def fresh() -> Array:
             return numpy.concatenate([population.fresh(1) for _ in range(math.prod(shape))]).reshape(full)
 
-        return drawn(s.law, full, fresh, self.leaves)
+        return self._wide(s, drawn(s.law, full, fresh, self.leaves))
+
+    def _wide(self, s: InitialVector, array: Array) -> Array:
+        if self.wider == 1 or s.law.shape != NORMAL.shape:
+            return array
+        mean = float(evaluated(s.law.mean, self.leaves))
+        return numpy.asarray(mean + self.wider * (array - mean))
 
     def _matrix(self, s: MatMul, index: tuple[int, ...]) -> InitialOperator:
         chosen = tuple(self._unroller.index_at(i, s.axes, index) for i in s.matrix_indices)
@@ -109,10 +131,14 @@ class ParticleExecution(Execution):
 
     def matmul(self, s: MatMul) -> Array:
         x = self._vector(s)
+        self._count(x)
         out = numpy.empty((*x.shape[:-1], self.width[s.over]))
         for index in numpy.ndindex(*x.shape[1:-1]):
             out[(0, *index)] = self._matrix(s, index).apply(x[(0, *index)][None], s.transposed)[0]
-        return out
+        return out if self.wider == 1 else self.wider * out
+
+    def _count(self, x: Array) -> None:
+        self.hits[len(self.arrays)] = hits(x)
 
     def _look_at_rounding(self, body: Expr, known: Mapping[Expr, Any]) -> None:
         """EvaluationError where rounding decides jumps, or is all that is left: the spread of particles is no error."""
@@ -143,6 +169,7 @@ class ParticleExecution(Execution):
     def average(self, s: Avg) -> Array:
         if self.may_lie_far_out:
             refuse_unseen(self._vector(s), s.name)
+        self._count(self._vector(s))
         return self._settled(super().average(s))
 
     def scalar(self, s: ScalarNonlin) -> Array:

@@ -1,4 +1,7 @@
-"""Means over replicates of particle runs: the bias of order 1/M removed, an error from their spread and rounding."""
+"""Means over replicates of particle runs: the bias of order 1/M removed, an error from their spread and rounding.
+
+What hardly any particle sees has no such error, and is refused.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,10 @@ import numpy
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
-from tplimits.law.observables import BracketObservable, Observable
+from tplimits.law.observables import BracketObservable, Observable, keys
 from tplimits.numbers.number import Number, standard_error
 from tplimits.numbers.particles import CONDITIONINGS, SEEN, ParticleExecution
+from tplimits.numbers.rare import Counts, hits, refuse_rare, unseen
 from tplimits.program.nodes.given import seed_number, whole_from, word_of, working_executor
 from tplimits.progress import Progress, reporting
 
@@ -63,7 +67,15 @@ class Draws:
         return found
 
     def replicate(self, particles: int, seed: numpy.random.SeedSequence, seen: int = SEEN) -> Array:
-        """One replicate, with the bias of order 1/M removed by the jackknife; rounding is bounded at `seen` particles.
+        """The values of `counted` alone."""
+        return self.counted(particles, seed, seen)[0]
+
+    def counted(
+        self, particles: int, seed: numpy.random.SeedSequence, seen: int = SEEN
+    ) -> tuple[Array, dict[str, Counts]]:
+        """One replicate, with the bias of order 1/M removed by the jackknife, and how many particles make each mean.
+
+        Rounding is bounded at `seen` particles.
 
         A(M) has bias b/M; 2 A(M) − mean of A over the two halves of the same particles does not, and hardly
         any more noise, since the halves share it.
@@ -71,13 +83,32 @@ class Draws:
         whole = self.execution(particles, seed, seen)
         # halves of the same particles, from the same normal columns: their noise is that of the whole
         runs = [whole, whole.part(0, of=2), whole.part(1, of=2)]
-        values = []
+        values, counts = [], dict[str, Counts]()
         for run in runs:
             run.run()
             values.append(numpy.array([observed(run, o) for o in self.observables]))
+            counts = self._counts(run) if run is whole else counts
             run.arrays = []
         with numpy.errstate(invalid="ignore"):  # what is infinite in all of them is refused by name
-            return 2 * values[0] - (values[1] + values[2]) / 2
+            return 2 * values[0] - (values[1] + values[2]) / 2, counts
+
+    def _counts(self, run: ParticleExecution) -> dict[str, Counts]:
+        """How many particles make each mean that the observables rest on."""
+        behind = self.program.behind(position for o in self.observables for position, _ in keys(o))
+        found = {self.program[p].name: counts for p, counts in run.hits.items() if p in behind}
+        for o in self.observables:
+            if isinstance(o, BracketObservable):
+                left, right = (run.arrays[p][(0, *i)] for p, i in (o.left, o.right))
+                found[o.label] = hits(left * right)
+        return found
+
+    def wider(self, particles: int, seed: numpy.random.SeedSequence) -> dict[str, Counts]:
+        """How many particles would make each mean, were vectors wider and scalars what they are."""
+        run, wide = (self.execution(particles, seed) for _ in range(2))
+        run.run()
+        wide.hold(run)
+        wide.run()
+        return self._counts(wide)
 
     def rounding(self, particles: int, seed: numpy.random.SeedSequence) -> Array:
         """What observables are off by where every body is off by its rounding, of few particles."""
@@ -122,19 +153,22 @@ def evaluate(
     asked.checked()
     particles, replicates, white = int(asked.particles), int(asked.replicates), asked.conditioning == "white"
     draws = Draws(program, tuple(observables), white, ratios, constants, settled)
-    job = partial(draws.replicate, particles)
+    job = partial(draws.counted, particles)
     seeds = numpy.random.SeedSequence(asked.seed).spawn(replicates)
     # all replicates have one law: the first looks at what rounding makes of it for all of them
     seen = [SEEN * replicates, *(0,) * (replicates - 1)]
-    rows = []
+    rows, counts = [], []
     with reporting(asked.progress) as report:
         report.plan(replicates, "particles")
         try:
-            for row in map(job, seeds, seen) if asked.executor is None else asked.executor.map(job, seeds, seen):
+            for row, one in map(job, seeds, seen) if asked.executor is None else asked.executor.map(job, seeds, seen):
                 rows.append(row)
+                counts.append(one)
                 report.advance(1)
         except MemoryError:
             raise EvaluationError(f"particles={particles}: they do not fit into memory; give fewer.") from None
+    seen_by = {name: numpy.sum([one[name] for one in counts], axis=0) for name in counts[0]}
+    refuse_rare(seen_by, draws.wider(particles, seeds[0]) if unseen(seen_by) else {}, particles * replicates)
     values, lost = numpy.array(rows), draws.rounding(particles, seeds[0])
     result = {}
     for o, column, moved in zip(observables, values.T, lost, strict=True):

@@ -6,6 +6,7 @@ import sympy
 
 import tplimits as tp
 from tplimits.errors import EvaluationError
+from tplimits.program.nodes.evaluate import constant_mean
 
 
 def mean(function):
@@ -102,3 +103,52 @@ def test_what_has_no_mean_is_refused(function):
 def test_what_is_too_large_for_a_double_is_refused():
     with pytest.raises(EvaluationError, match="too large for a double"):
         mean(lambda g: sympy.exp(50 * g) * sympy.tanh(g) ** 2)
+
+
+def between_zeros(power, rate, offset):
+    """E |sin(rate g + offset)|^power in 30 digits: by the distance from each zero, on either side."""
+    with mpmath.workdps(30):
+        power, q = mpmath.mpf(power), 1 / (1 + mpmath.mpf(power))
+        end, total = (mpmath.pi / 2 / rate) ** (1 / q), mpmath.mpf(0)
+        for k in range(-14 * rate, 14 * rate):
+            zero = (k * mpmath.pi - mpmath.mpf(offset)) / rate
+            for side in (-1, 1) if abs(zero) < 13 else ():
+
+                def part(u, zero=zero, side=side):
+                    return (
+                        abs(mpmath.sin(rate * u**q)) ** power
+                        * mpmath.exp(-((zero + side * u**q) ** 2) / 2)
+                        * q
+                        * u ** (q - 1)
+                    )
+
+                total += mpmath.quad(part, [0, end / 4, end])
+        return total / mpmath.sqrt(2 * mpmath.pi)
+
+
+@pytest.mark.parametrize(("power", "rate", "offset"), [("-1/2", 1, 0), ("-9/10", 1, 0), ("-1/4", 3, 1)])
+def test_poles_at_all_zeros_of_a_wave(power, rate, offset):
+    """Those at π and beyond were known to rounding alone, within which 1e-10 of |x|^(−½) lies: told was 1e-12."""
+    g, power = sympy.Symbol("g", real=True), sympy.Rational(power)
+    found = constant_mean(sympy.Abs(sympy.sin(rate * g + offset)) ** power, g)
+    wanted = between_zeros(mpmath.mpf(power.p) / power.q, rate, offset)
+    assert abs(found.value - wanted) <= found.error < 3e-9
+
+
+def test_a_pole_at_a_place_of_rounding():
+    """E |g² − 2|^(−1/3) was off by ten of its errors."""
+    g = sympy.Symbol("g", real=True)
+    found = constant_mean(sympy.Abs(g**2 - 2) ** sympy.Rational(-1, 3), g)
+    with mpmath.workdps(30):
+        root, total = mpmath.sqrt(2), mpmath.mpf(0)
+        for low, high in ((root, 14), (root, 0)):
+            side, length = (1 if high > low else -1), abs(high - low)
+
+            def part(u, side=side):
+                x = root + side * u**3
+                return abs(side * u**3 * (x + root)) ** (-mpmath.mpf(1) / 3) * mpmath.exp(-x * x / 2) * 3 * u**2
+
+            ends = [0, *(mpmath.cbrt(length) * k / 8 for k in range(1, 9))]
+            total += 2 * mpmath.quad(part, ends)
+        wanted = total / mpmath.sqrt(2 * mpmath.pi)
+    assert abs(found.value - wanted) <= found.error < 1e-10

@@ -24,6 +24,7 @@ from tplimits.numbers.expansion.fields import STACKED, Field, along_first, const
 from tplimits.numbers.expansion.influences import Influences
 from tplimits.numbers.expansion.jets import Given, Jet, Slopes, all_slopes, number, power_of, summed
 from tplimits.numbers.expansion.nodes import OTHER, Frame, moved
+from tplimits.numbers.rare import Counts, hits_of_all
 
 #: n^(−1/2), as an average that is 0 and does not fluctuate
 ROOT = -1
@@ -61,6 +62,8 @@ class Averages:
     influences: dict[tuple[str, tuple[int, ...]], Influences] = field(default_factory=dict)
     #: every average that was asked for, in order: its value, and its number where it fluctuates
     calls: list[tuple[float, int | None]] = field(default_factory=list)
+    #: on points that are drawn or spread, how many of them make each of these
+    hits: list[tuple[str, Counts]] = field(default_factory=list)
     _covariance: Array = field(default_factory=lambda: numpy.zeros((1, 1)))
     _roots: Array = field(default_factory=lambda: numpy.ones(1))
 
@@ -105,6 +108,8 @@ class Averages:
     def average(self, x: Jet, axis: str, label: str) -> Jet:
         """Avg x over an axis, as a scalar."""
         value = self.frame.expectation(x.value)
+        if not self.frame.divides:
+            self.hits.append((label, hits_of_all(x.value.values)))
         fixed = self.values_only or (not x.value.dims and x.is_fixed)
         # in the order of the program: frozen runs on drawn networks read the limits off this list
         self.calls.append((value, None if fixed else len(self.known)))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -19,6 +20,7 @@ from tplimits.law.hypotheses.vanishing import FORM
 from tplimits.numbers.expansion import cells
 from tplimits.numbers.expansion.averages import ROOT, Averages
 from tplimits.numbers.expansion.fields import Field, aligned, constant, mapped, union
+from tplimits.numbers.expansion.hidden import misses_peak
 from tplimits.numbers.expansion.jets import Jet, Slopes, number
 from tplimits.numbers.expansion.kinks import AT_KINK, Kinks
 from tplimits.numbers.expansion.several import of_several
@@ -221,15 +223,17 @@ class Bodies:
                 "denominators, roots and logarithms away from zero."
             )
         if not exact and count == 3:
-            found = self._between(x.value, found, expr)
+            found = self._between(function, x.value, found, expr)
         if not moves:
             return Jet(found[0])
         value, first, second = found
         return self.averages.function(x, value, first, second if _derivatives(function)[2] != 0 else None)
 
-    def _between(self, x: Field, found: list[Field], expr: Expr) -> list[Field]:
+    def _between(self, function: Expr, x: Field, found: list[Field], expr: Expr) -> list[Field]:
         """The same, over cells between nodes where a frame asks for it; it is told of functions that bend there."""
         frame = self.averages.frame
+        if frame.divides and x.dims and not frame.misses and misses_peak(frame, x, partial(_on, function), found[0]):
+            frame.misses = frame.bends = self.told(expr)
         if frame.by_cells and x.dims:
             return cells.over_cells(frame, x, found)
         if not frame.bends and cells.bends(frame, x, found):

@@ -17,8 +17,10 @@ import numpy
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.numbers.expansion.fields import Field, aligned, mapped, plus, times
+from tplimits.numbers.expansion.hidden import hides_island
 from tplimits.numbers.expansion.newton import NEAR, differences, polynomial, zero_of
 from tplimits.numbers.expansion.nodes import APART, OTHER, SLIGHT, Frame, Moved, Split
+from tplimits.numbers.expansion.passing import divide_bands
 from tplimits.numbers.expansion.plateaus import Mask, flat_nodes, plateaus
 from tplimits.numbers.expansion.touching import touches
 
@@ -45,6 +47,10 @@ class NoDefinitePlace(EvaluationError):
     """A kink lies at no definite value of the last variable: points that are spread need none, if nothing moves."""
 
 
+class HiddenIsland(NoDefinitePlace):
+    """A kink surrounds what lies between all nodes; points that are spread may see it, or not."""
+
+
 @dataclass(frozen=True)
 class Kinks:
     """The kinks of one function in one pass; `told` is the function and its line, for refusals."""
@@ -68,6 +74,12 @@ class Kinks:
                 "kinks are crossed where arguments move). Keep the argument away from the kink."
             )
         if self.frame.divides:
+            if hides_island(self.frame, u):
+                raise HiddenIsland(
+                    f"{self.told} has a kink about an island that lies between all nodes: nothing is seen of what is "
+                    "on it. Make it wider than a tenth of a standard deviation, or smooth the kink."
+                )
+            divide_bands(self.frame, u)
             return self._divided(u)
         if _level(u.values) == 0:
             self._refuse_delta(x)

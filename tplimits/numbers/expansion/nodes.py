@@ -120,6 +120,8 @@ class Frame:
     #: whether functions are taken over cells between nodes, and the line of one that bends within them
     by_cells: bool = False
     bends: str = ""
+    #: the line of a function with a peak that no node is on
+    misses: str = ""
     #: of each variable, the marks that a kink has been found to lie on
     taken: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
     _joint: dict[tuple[int, ...], Field] = field(default_factory=dict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy
@@ -14,9 +14,11 @@ from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.law.observables import Observable, ScalarObservable
 from tplimits.numbers.expansion.averages import Averages
 from tplimits.numbers.expansion.fields import MOST_ENTRIES, Field, TooLarge, aligned
+from tplimits.numbers.expansion.jets import Jet, number
 from tplimits.numbers.expansion.nodes import Frame, Moved, Rough, Singular, Split
 from tplimits.numbers.expansion.programs import Numbers, Pass
 from tplimits.numbers.expansion.samples import Samples, Spread
+from tplimits.numbers.rare import WIDER, Counts, hits_of_all
 from tplimits.program.nodes.kinds import MatMul
 
 if TYPE_CHECKING:
@@ -59,7 +61,10 @@ class Expanded:
     calls: tuple[tuple[float, int | None], ...]
     #: a function that bends between nodes, and its line; the values at nodes of the largest vector
     bends: str = ""
+    misses: str = ""
     entries: int = 0
+    #: how many of the points that are spread make each average
+    hits: Mapping[str, Counts] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -237,7 +242,32 @@ def on_points(
 ) -> Expanded:
     """One replicate on points that are spread over the law."""
     averages = Averages(Spread(seen.variables, size, seed), numbers.ratios)
-    return _collected(Pass(program, numbers, averages, seen.exist).run(), observables)
+    found = _collected(Pass(program, numbers, averages, seen.exist).run(), observables)
+    return replace(found, hits=_by_label(averages))
+
+
+class _Held(Averages):
+    """Averages that are what they are on points of the law, while points are those of a wider one."""
+
+    def average(self, x: Jet, axis: str, label: str) -> Jet:
+        limit, _ = self.calls[len(self.hits)]
+        self.hits.append((label, hits_of_all(x.value.values)))
+        return number(limit)
+
+
+def on_wider_points(
+    program: Program, numbers: Numbers, found: Expanded, seen: Drawn, size: int, seed: int
+) -> Mapping[str, Counts]:
+    """How many of the points would make each average of a replicate, were they spread over a wider law."""
+    held = _Held(Spread(seen.variables, size, seed, WIDER), numbers.ratios, values_only=True, calls=list(found.calls))
+    Pass(program, numbers, held, seen.exist).run()
+    return _by_label(held)
+
+
+def _by_label(averages: Averages) -> dict[str, Counts]:
+    """Averages of one line may be several."""
+    labels = dict.fromkeys(label for label, _ in averages.hits)
+    return {name: numpy.concatenate([c for label, c in averages.hits if label == name]) for name in labels}
 
 
 def _collected(run: Pass, observables: Sequence[Observable]) -> Expanded:
@@ -264,5 +294,6 @@ def _collected(run: Pass, observables: Sequence[Observable]) -> Expanded:
         total,
         tuple(averages.calls),
         run.frame.bends,
+        run.frame.misses,
         max((x.value.values.size for x in run.jets.values()), default=0),
     )

@@ -41,10 +41,11 @@ class Samples(Frame):
 class Spread(Samples):
     """Neurons spread evenly over the law (scrambled Sobol points), for programs with more variables than a grid holds.
 
-    `counts` are the base variables of each axis.
+    `counts` are the base variables of each axis; points are `wider` than the law by this factor.
     """
 
-    def __init__(self, counts: Mapping[str, int], size: int, seed: int) -> None:
+    def __init__(self, counts: Mapping[str, int], size: int, seed: int, wider: float = 1.0) -> None:
+        self._wider = wider
         super().__init__(dict.fromkeys(counts, size), numpy.random.default_rng(seed))
         self._columns = {}
         for place, (axis, count) in enumerate(counts.items()):
@@ -53,4 +54,4 @@ class Spread(Samples):
 
     def normal(self, axis: str) -> Field:
         variable = self.variables[self._of[axis]]
-        return Field(variable.dims, numpy.ascontiguousarray(next(self._columns[axis])))
+        return Field(variable.dims, self._wider * next(self._columns[axis]))

@@ -17,9 +17,19 @@ from tplimits.law.observables import Observable, keys, observables
 from tplimits.law.unroll import indices
 from tplimits.numbers.expansion.fields import TooLarge
 from tplimits.numbers.expansion.programs import Numbers
-from tplimits.numbers.expansion.resolutions import Drawn, Expanded, Part, drawn, fitting, on_grid, on_points
+from tplimits.numbers.expansion.resolutions import (
+    Drawn,
+    Expanded,
+    Part,
+    drawn,
+    fitting,
+    on_grid,
+    on_points,
+    on_wider_points,
+)
 from tplimits.numbers.expansion.widths import in_powers_of_widths
 from tplimits.numbers.number import Number, standard_error
+from tplimits.numbers.rare import refuse_rare, unseen
 from tplimits.program.nodes.bind import given_constants
 from tplimits.program.nodes.entries import size_symbol, width_symbol
 from tplimits.program.nodes.evaluate import evaluate as on_arrays
@@ -227,6 +237,11 @@ def _refined(found: list[Expanded], made: Callable[..., Expanded], step: float) 
         except TooLarge:
             break
         found.append(fine)
+    if fine.misses:
+        raise EvaluationError(
+            f"{fine.misses} has a peak that is narrower than the distance of nodes: nothing is seen of it. Make it "
+            "wider."
+        )
     # two that agree tell what the finer is off; where none do, all that were made tell what any may be
     others = found if _differ(fine, coarse) else [coarse]
     if fine.bends:
@@ -252,15 +267,20 @@ def _on_points(
 ) -> Table:
     count = int(asked.replicates)
     seeds = numpy.random.SeedSequence(asked.seed).generate_state(count)
+    many, first = int(asked.particles), int(seeds[0])
     try:
-        runs = [on_points(program, numbers, observables, seen, int(asked.particles), int(s)) for s in seeds]
+        runs = [on_points(program, numbers, observables, seen, many, int(s)) for s in seeds]
     except (TooLarge, MemoryError):
         raise EvaluationError(
             f"particles={asked.particles}: functions of two neurons on so many points do not fit into memory; give "
             "fewer."
         ) from None
+    seen_by = {name: numpy.sum([run.hits[name] for run in runs], axis=0) for name in runs[0].hits}
+    wider = on_wider_points(program, numbers, runs[0], seen, many, first) if unseen(seen_by) else {}
+    refuse_rare(seen_by, wider, many * count)
     mean = _combined(lambda *a: numpy.mean(a, axis=0), *runs)
     error = _combined(lambda *a: standard_error(numpy.array(a)), *runs)
+    mean = replace(mean, hits=seen_by)
     return Table(program, numbers, seen, tuple(o.label for o in observables), mean, error, "particles", count - 1)
 
 

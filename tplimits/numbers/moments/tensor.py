@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
@@ -16,12 +17,13 @@ from tplimits.law.gaussians import independent
 from tplimits.law.hypotheses.bounds import bounds, may_vanish_below
 from tplimits.law.hypotheses.moments import tail
 from tplimits.law.hypotheses.read_where import may_lie_far_out
-from tplimits.numbers.budget import QUADRATURE, Budget, TooManyNodes, operations
+from tplimits.numbers.budget import QUADRATURE, Budget, HiddenIsland, TooManyNodes, operations
 from tplimits.numbers.forms import Integrand, lower
 from tplimits.numbers.moments.determinants import full, refuse_indefinite
 from tplimits.numbers.near_zero import beside_poles
 from tplimits.numbers.number import standard_error
 from tplimits.numbers.quadrature import Quadrature
+from tplimits.numbers.rare import FEW, hits
 from tplimits.numbers.roots import root
 from tplimits.numbers.sobol import normal_points
 from tplimits.program.nodes.evaluate import evaluate
@@ -95,6 +97,17 @@ def drawn(function: Expr, variables: Sequence[Symbol], covariances: Array) -> tu
         [_drawn(function, variables, full(list(row[:, None]), len(variables))[0], None, points) for row in distinct]
     )
     return found[place, 0], found[place, 1]
+
+
+def hides_island(function: Expr, variables: Sequence[Symbol], variances: Array) -> bool:
+    """Whether a kink surrounds what no node sees, at these variances and correlations 0.3."""
+    gram = numpy.sqrt(numpy.outer(variances, variances)) * (0.3 + 0.7 * numpy.eye(len(variables)))
+    law = {(a, b): float(gram[i, j]) for i, a in enumerate(variables) for j, b in enumerate(variables)}
+    try:
+        _quadrature(law, 0, None).cut(lowered(beside_poles(function, variables), variables))
+    except HiddenIsland:
+        return True
+    return False
 
 
 @remembered(256)
@@ -185,12 +198,15 @@ def _drawn(
     budget.spend(_REPLICATES * points, operations(function))
     if budgets is not None:
         budgets.append(budget)
-    found = []
+    found, seen = [], 0
     for replicate in range(_REPLICATES):
         z = _points(len(variables), replicate, points) @ along.T
-        values = evaluate(function, dict(zip(variables, z.T, strict=True)))
-        found.append(float(numpy.broadcast_to(values, points).mean()))
-    return float(numpy.mean(found)), _TOLD * float(standard_error(numpy.array(found)))
+        values = numpy.broadcast_to(evaluate(function, dict(zip(variables, z.T, strict=True))), points)
+        found.append(float(values.mean()))
+        seen += int(hits(values))
+    # the spread of what hardly any point sees is no error
+    error = _TOLD * float(standard_error(numpy.array(found))) if seen >= FEW else math.inf
+    return float(numpy.mean(found)), error
 
 
 @lru_cache(maxsize=2 * _REPLICATES)

@@ -46,6 +46,8 @@ _SEEN = 34
 _SAME, _LARGE = 1e-9, 600.0
 #: heads that are exactly 0 on one side, and not only too small for a double
 _NOTHING_BELOW = tuple(head for head in FADING if head in DEGREES)
+#: how far off a place is that is known to rounding, in units of it; half turns of a wave whose zeros are told
+_MISPLACED, _TURNS = 1, 64
 #: terms into which a function is taken apart
 _TERMS = 64
 #: an expression on arrays (`evaluate` of this package, which reads means from here)
@@ -121,9 +123,17 @@ def _as_it_is(integrand: Expr, variable: Symbol, known: Mapping[Expr, Any], eval
         for pole, r in zip(poles, reach, strict=True):
             for side in (-1, 1):
                 found += to_the_pole(_beside(integrand, variable, known, evaluate, pole, side), r)
+        found += _misplaced(line, cuts[~numpy.isin(cuts, ends)])
     if not (math.isfinite(found.value) and found.error <= ENOUGH * found.size):
         raise Unseen(NOT_SEEN)
     return found
+
+
+def _misplaced(line: Line, cuts: Array) -> Mean:
+    """What a mean is off by for places that are known to rounding alone: at a pole |x|^(−½) has a 10⁻⁸th within it."""
+    near = _MISPLACED * numpy.spacing(abs(cuts))
+    error = sum(float((abs(line(cuts + side * near)) * near).sum()) for side in (-1, 1))
+    return Mean(0.0, error, 0.0)
 
 
 def _beside(
@@ -208,11 +218,30 @@ def _poles(integrand: Expr, variable: Symbol) -> list[Expr]:
     found = set()
     for base in singular(integrand):
         for part in _parts(base):
-            rate = part.diff(variable)
-            root = part.xreplace({variable: S.Zero}) / rate if rate.is_number and rate != 0 else None
-            if root is not None and root.is_number and not root.has(sympy.Float) and abs(float(root)) < RADIUS:
-                found.add(-root)
-    return sorted(found, key=float)
+            if isinstance(part, WAVES):
+                found.update(_zeros_of_a_wave(part, variable))
+            elif (root := _zero(part, variable)) is not None:
+                found.add(root)
+    return sorted((x for x in found if abs(float(x)) < RADIUS), key=float)
+
+
+def _zero(part: Expr, variable: Symbol) -> Expr | None:
+    """Where an affine function is zero, if that is an exact number."""
+    rate = part.diff(variable)
+    root = -part.xreplace({variable: S.Zero}) / rate if rate.is_number and rate != 0 else None
+    return root if root is not None and root.is_number and not root.has(sympy.Float) else None
+
+
+def _zeros_of_a_wave(wave: Expr, variable: Symbol) -> list[Expr]:
+    """Where the sine, cosine or tangent of an affine function is zero, if these are exact numbers and not too many."""
+    argument, half = wave.args[0], sympy.Rational(isinstance(wave, sympy.cos), 2)
+    first = _zero(argument, variable)
+    rate = abs(float(argument.diff(variable))) if first is not None else math.inf
+    if first is None or rate * RADIUS > _TURNS * math.pi:
+        return []
+    most = math.ceil(rate * (RADIUS + abs(float(first))) / math.pi) + 1
+    slope = argument.diff(variable)
+    return [first + (k + half) * sympy.pi / slope for k in range(-most, most + 1)]
 
 
 def _parts(argument: Expr) -> Iterator[Expr]:

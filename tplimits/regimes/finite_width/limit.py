@@ -15,7 +15,8 @@ from tplimits.law.observables import Observable, observables
 from tplimits.law.rules.powers import without_removable_poles
 from tplimits.numbers import intervals
 from tplimits.numbers.expansion import tables
-from tplimits.numbers.expansion.kinks import NoDefinitePlace
+from tplimits.numbers.expansion.kinks import HiddenIsland, NoDefinitePlace
+from tplimits.numbers.rare import unseen
 from tplimits.program.nodes.given import named_once, positive_number, seed_number, whole_from, word_of
 from tplimits.program.nodes.keywords import constants_apart
 from tplimits.regimes.finite_width import picture, report
@@ -230,8 +231,9 @@ class FiniteWidthLimit(Told):
                 return self.table("quadrature", ratios=ratios, constants=given)
             except tables.NoRoom:
                 method = "particles"
-            except NoDefinitePlace as why:
-                # only what moves at a kink needs a place for it: then points say less than the grid
+            except HiddenIsland:
+                raise  # beside other parts of a mean points would not tell that they miss it
+            except NoDefinitePlace as why:  # for what moves at a kink, where points say less than the grid
                 with suppress(EvaluationError, NoLimitError):
                     return self.table("particles", particles, replicates, seed, ratios, given)
                 raise EvaluationError(str(why)) from None
@@ -252,7 +254,17 @@ class FiniteWidthLimit(Told):
         found = self._tables[key]
         if found is None:
             raise tables.no_room(program)
+        if unseen(found.value.hits):
+            self._refuse_islands(given, ratios)
         return found
+
+    def _refuse_islands(self, constants: Mapping[str, Any], ratios: Mapping[str, float]) -> None:
+        """HiddenIsland where a grid tells that what is 0 at all points is not 0 between them."""
+        try:
+            self.table("quadrature", ratios=ratios, constants=constants)
+        except (EvaluationError, NoLimitError) as why:
+            if isinstance(why, HiddenIsland):
+                raise
 
     def _refuse_doubts(self, constants: Mapping[str, Any], ratios: Mapping[str, float]) -> None:
         """NoLimitError where a hypothesis of the limit itself fails, or only numbers could tell and do not."""

@@ -22,7 +22,7 @@ from tplimits.law.rules.read_at_kinks import scalars_at_kinks
 from tplimits.law.state import Derivation, width_ratio
 from tplimits.law.unroll import label
 from tplimits.numbers import intervals
-from tplimits.numbers.budget import AUTO, QUADRATURE, Budget, TooManyNodes
+from tplimits.numbers.budget import AUTO, QUADRATURE, Budget, HiddenIsland, TooManyNodes
 from tplimits.numbers.closed_values import exact
 from tplimits.numbers.number import Number, all_finite
 from tplimits.numbers.passes import quadrature
@@ -232,7 +232,7 @@ class _Evaluation:
             return self._integrated(self.opened, observables)
         try:
             result = self._best_integrated(observables)
-        except TooManyNodes:
+        except TooManyNodes as why:
             if len(observables) > 1:
                 raise
             if self.state.fluctuations:
@@ -241,7 +241,10 @@ class _Evaluation:
                     f"variance of the fluctuation scalars √n·Avg that `{self.program.name}` contains: ask for fewer "
                     "entries, or derive the part of the program without fluctuations alone."
                 ) from None
-            return self.by_particles(observables)
+            found = self.by_particles(observables)
+            if isinstance(why, HiddenIsland) and not all(map(float, found.values())):
+                raise EvaluationError(f"moment not established: {why}") from None  # nor does a particle see it
+            return found
         coarse = [o for o in observables if _coarse(result[o.label])]
         # particles do not give variances of fluctuation scalars
         if not coarse or self.state.fluctuations or self.budget.rounded:
@@ -250,8 +253,11 @@ class _Evaluation:
             sampled = self.by_particles(coarse)  # a hard integral: the particles may know better
         except EvaluationError:  # or have no error
             return result
-        # `not … >=`: also where the quadrature has no error to compare with
-        return result | {k: n for k, n in sampled.items() if not n.error >= result[k].error}
+        # `not … >=`: also where the quadrature has no error to compare with; 0 at all particles is no better number
+        better = {
+            k: n for k, n in sampled.items() if not n.error >= result[k].error and (n.value or not result[k].value)
+        }
+        return result | better
 
     def _refuse(self, observables: Sequence[Observable]) -> None:
         for observable in observables:

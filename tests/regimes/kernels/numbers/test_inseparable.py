@@ -241,3 +241,28 @@ def test_a_removable_pole_inside_a_kink_is_drawn():
     assert error < 0.05
     assert abs(found.nngp[0, 0] - nngp) < error and abs(found.ntk[0, 0] - ntk) < error
     assert through > 2 * error
+
+
+def _of_pairs(f):
+    @tp.network
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], V: tp.Vector["d"], v: tp.Vector):
+        return v * f(tp.sum(U * ξ, over="d"), tp.sum(V * ξ, over="d"))
+
+    return tp.derive(net, tp.Kernels())
+
+
+@pytest.mark.parametrize(
+    "f",
+    [lambda a, b: tp.relu(a * b - 6), lambda a, b: tp.step(1e-6 - (a - 1) ** 2 - (b - 0.5) ** 2)],
+)
+def test_means_that_hardly_any_point_makes_are_refused(f):
+    """K(ξ, ξ′) was 0 ± 0, for 1.7(2)e-4 of a b > 6 in 4e6 draws, and the disc's area squared times densities."""
+    with pytest.raises(tp.EvaluationError, match="not 0: their spread says nothing of its error"):
+        _of_pairs(f).evaluate([[1.0, 0.0], [0.8, 0.6]])
+
+
+@pytest.mark.parametrize(
+    "f", [lambda a, b: tp.relu(-((a - b) ** 2)), lambda a, b: tp.step(-1 - (a - b) ** 2) * tp.tanh(a * b)]
+)
+def test_means_that_are_zero_by_identity_stay_zero(f):
+    assert not _of_pairs(f).evaluate([[1.0, 0.0], [0.8, 0.6]]).nngp.any()

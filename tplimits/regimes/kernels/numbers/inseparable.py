@@ -10,22 +10,23 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy
 import sympy
-from sympy import Expr
+from sympy import Expr, Symbol
 
 from tplimits.arrays import Array, distinct_rows
 from tplimits.errors import EvaluationError
 from tplimits.law.gaussians import independent
 from tplimits.law.hypotheses.read_where import may_lie_far_out
 from tplimits.numbers.budget import operations
-from tplimits.numbers.moments.tensor import PER_LAW, may_be_infinite, operations_of_a_law
+from tplimits.numbers.moments.tensor import PER_LAW, hides_island, may_be_infinite, operations_of_a_law
 from tplimits.numbers.near_zero import continued
+from tplimits.numbers.rare import WIDER, hits, refuse_rare
 from tplimits.numbers.roots import along, spectrum
 from tplimits.numbers.sobol import normal_points
 from tplimits.program.nodes.entries import free_indices
@@ -45,6 +46,8 @@ _OPERATIONS, _PATIENCE, _MOST = 1e8, 30.0, 600.0
 POINTS = 16
 #: seconds of an operation on one point
 _SECONDS = 2e-9
+#: points of one replicate that make a mean, at least: ten of all together
+_EACH = 2
 #: numbers of the largest array of one block of points
 _BLOCK = 1 << 20
 #: shares of a trace below which an eigenvalue is rounding
@@ -242,9 +245,26 @@ class MeanPoints:
                 return numpy.broadcast_to(evaluate(written, {**known, **parameters}), z.shape[:2])
 
         found = at(points)
+        function = moment.integrand.xreplace({s: sympy.Float(v) for s, v in constants.items()})
+        _refuse_rare(function, moment.variables, found, grams, lambda: at(WIDER * points))
         if may_lie_far_out(moment.integrand):
             _refuse_unseen(moment.integrand, found, at(_WIDER * points), points)
         return numpy.asarray(found.mean(axis=1))
+
+
+def _refuse_rare(
+    function: Expr, variables: Sequence[Symbol], found: Array, grams: Array, wider: Callable[[], Array]
+) -> None:
+    """EvaluationError where hardly any point makes a mean; none may where none does elsewhere."""
+    counts = hits(found)
+    if not (counts < _EACH).any():
+        return
+    nothing = numpy.flatnonzero(counts == 0)
+    beyond = hits(wider()) if len(nothing) else counts
+    if len(nothing) and function.free_symbols <= set(variables):
+        beyond[nothing] += int(hides_island(function, variables, grams[nothing[0]].diagonal()))
+    name = sympy.sstr(function)[:200]
+    refuse_rare({name: counts}, {name: beyond}, found.shape[1], _EACH)
 
 
 def _refuse_unseen(function: Expr, found: Array, wider: Array, points: Array) -> None:

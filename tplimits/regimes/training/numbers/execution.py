@@ -17,6 +17,7 @@ from tplimits.errors import EvaluationError
 from tplimits.law.unroll import Unroller
 from tplimits.numbers.columns import Array, Population, State, rng_state, set_rng_state
 from tplimits.numbers.particles import ParticleExecution, refuse_unseen
+from tplimits.numbers.rare import FEW, hits
 from tplimits.program.network.gradient_rows import flat_index, gradient_rows, network_outputs, returned_values
 from tplimits.program.network.schedules import Schedule, at_step
 from tplimits.program.network.total import late_vectors
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     from tplimits.program.network.total import TotalProgram
     from tplimits.program.optimizers.recursion import Optimizer
 
-#: what `share` is called among what is seen
-SHARE = "share"
+#: what `share` and `rare` are called among what is seen
+SHARE, RARE = "share", "rare"
 #: the width in expressions such as 1/√n: ratios of widths stay exact, negative powers vanish
 _INFINITE = 1e150
 
@@ -81,6 +82,8 @@ class TrainingExecution(ParticleExecution):
         self.gates, self.singular, self.seen = gates.gates(program), singular.singular(total), dict[str, Array]()
         #: one over the number of particles that make the error of a mean, of that with the fewest so far
         self.share = 0.0
+        #: of the entries of f, how many particles make the one that fewest do, and how many entries none makes
+        self.rare = 0, 0
         self._set_widths(particles, block, ratios)
         streams = columns.spawn(len(self.width))
         self.columns = {w: self.population(self.width[w], white, s) for w, s in zip(self.width, streams, strict=True)}
@@ -147,7 +150,7 @@ class TrainingExecution(ParticleExecution):
             return numpy.empty(0)
         found = self.parameters.get(s.name)
         if isinstance(found, EntrywiseParameter):
-            return found.value[None]
+            return self._wide(s, found.value[None]) if isinstance(s, InitialVector) else found.value[None]
         return super()._initial(s)
 
     def matmul(self, s: MatMul) -> Array:
@@ -161,7 +164,7 @@ class TrainingExecution(ParticleExecution):
             for index, size in zip(s.matrix_indices, self.shape(self.program[s.matrix].axes), strict=True):
                 # row order, as flat_index has it
                 number = number * size + int(index)
-            flat = parameter.member(number).apply(x.reshape(-1, x.shape[-1]), s.transposed)
+            flat = self.wider * parameter.member(number).apply(x.reshape(-1, x.shape[-1]), s.transposed)
             return flat.reshape((*x.shape[:-1], -1))
         full = self.shape(s.axes)
         members, _ = flat_index(self._grid(s.axes), s.matrix_indices, self.shape(self.program[s.matrix].axes), full)
@@ -169,7 +172,7 @@ class TrainingExecution(ParticleExecution):
         # one call for each matrix: conditioning sees all columns of a matrix in one go
         for number in numpy.unique(members):
             chosen = members == number
-            out[chosen] = parameter.member(int(number)).apply(flat[chosen], s.transposed)
+            out[chosen] = self.wider * parameter.member(int(number)).apply(flat[chosen], s.transposed)
         return out.reshape((1, *full, -1))
 
     def look_at(self, rows: NDArray[numpy.int64]) -> None:
@@ -195,7 +198,9 @@ class TrainingExecution(ParticleExecution):
         if self.may_lie_far_out:
             refuse_unseen(readout, "f")
         self._averaged_over(readout)
-        self.seen[SHARE] = numpy.array(self.share)
+        made = hits(readout)
+        self.rare = int(made[made > 0].min(initial=FEW)), int((made == 0).sum())
+        self.seen |= {SHARE: numpy.array(self.share), RARE: numpy.array(self.rare)}
         return network_outputs(self.total, self)
 
     def _averaged_over(self, z: Array) -> None:
@@ -205,7 +210,7 @@ class TrainingExecution(ParticleExecution):
     def _seen(self, count: int) -> dict[str, Array]:
         """What the hypotheses on scalars read, of the first `count` instructions."""
         found = gates.seen(self.gates, self, count) | singular.seen(self.singular, self, count)
-        return found | {SHARE: numpy.array(self.share)}
+        return found | {SHARE: numpy.array(self.share), RARE: numpy.array(self.rare)}
 
     def step(self, t: int, χ: Array, lr: Mapping[str, float], decay: Mapping[str, float]) -> None:
         """Backward from the error signals χ (inputs, *outputs), then one update of all parameters."""

@@ -12,13 +12,14 @@ import numpy
 
 from tplimits.errors import EvaluationError
 from tplimits.numbers.columns import Array, OverflowingError, State
+from tplimits.numbers.rare import FEW, refuse_rare
 from tplimits.program.files.serial import to_json
 from tplimits.program.network.loss import error_signal
 from tplimits.program.network.schedules import along
 from tplimits.program.nodes.evaluate import stream
 from tplimits.regimes.training.numbers import checkpoint, gates, moments, singular
 from tplimits.regimes.training.numbers.columns_needed import refuse_too_few
-from tplimits.regimes.training.numbers.execution import TrainingExecution
+from tplimits.regimes.training.numbers.execution import RARE, TrainingExecution
 from tplimits.regimes.training.numbers.replicates import ENOUGH, Seen, quietly, refuse_lost, replicated, whole
 
 if TYPE_CHECKING:
@@ -189,7 +190,23 @@ def trajectories(asked: TrainingRequest, executor: Executor | None, progress: Pr
         known = partial(_fingerprint, asked)
         runs = replicated(asked, partial(Replicate, asked), asked.steps + 1, known, executor, progress)
         judge(asked, runs)
+        _refuse_rare(asked, runs)
     return [Trajectory(**run) for run in runs]
+
+
+def _refuse_rare(asked: TrainingRequest, runs: Sequence[State]) -> None:
+    """EvaluationError where hardly any particle makes an output at the start: it would stay 0, or be of a few."""
+    fewest, zeros = numpy.sum([run["gates"][RARE][0] for run in runs], axis=0).tolist()
+    missed = numpy.array([min(fewest, FEW)])
+    wider = {}
+    if zeros:  # those that are zeros on a wider law, too, as of inputs that are 0, are right
+        plain, wide = (Replicate(asked, 0).execution for _ in range(2))
+        plain.outputs(0)
+        wide.hold(plain)
+        wide.outputs(0)
+        missed = numpy.append(missed, 0)
+        wider = {"f": numpy.append(missed[:1], int(wide.rare[1] * len(runs) < zeros))}
+    refuse_rare({"f": missed}, wider, asked.particles * len(runs))
 
 
 def _fingerprint(asked: TrainingRequest) -> str:
