@@ -199,3 +199,39 @@ def test_means_and_deviations_at_a_width_and_pickles():
     nngp, ntk = K
     np.testing.assert_array_equal(ntk, tp.derive(three, tp.Kernels()).evaluate(PAIR).ntk)
     assert nngp.shape == (2, 2)
+
+
+SPELLED = {
+    "where": lambda h: tp.where(h, h, 0),
+    "step": lambda h: h * tp.step(h),
+    "sign": lambda h: h * (1 + tp.sign(h)) / 2,
+}
+
+
+@pytest.mark.parametrize("spelled", SPELLED)
+def test_jumps_that_leave_nothing_are_kinks(spelled):
+    """h step(h) is relu(h): n Var of avg relu(W x)² = 5/4·q² + Var(x²)/4, q = E x², of a mean that has no bias."""
+    phi = SPELLED[spelled]
+
+    def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        return v * phi(W @ tp.tanh(tp.sum(U * ξ, over="d")))
+
+    found = tp.derive(tp.network(net), tp.Kernels(order=1)).evaluate(np.array([[1.0, 0.0]]))
+    nodes, weights = np.polynomial.hermite_e.hermegauss(120)
+    q, fourth = (weights @ np.tanh(nodes) ** k / weights.sum() for k in (2, 4))
+    stated = [found.nngp[0, 0], found.nngp_bias[0, 0], found.nngp_variance[0, 0]]
+    np.testing.assert_allclose(stated, [q / 2, 0, 5 / 4 * q**2 + (fourth - q**2) / 4], rtol=1e-9, atol=1e-12)
+
+
+def test_one_closed_mean_of_a_pair():
+    """(1 − cos 2h)/2 is sin² h, where one of the means alone has a closed form."""
+
+    def one(phi):
+        def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+            return v * phi(W @ tp.tanh(tp.sum(U * ξ, over="d")))
+
+        return tp.derive(tp.network(net), tp.Kernels(order=1)).evaluate(PAIR)
+
+    written, plain = one(lambda h: (1 - tp.cos(2 * h)) / 2), one(lambda h: tp.sin(h) ** 2)
+    for name in ("nngp_bias", "nngp_variance", "ntk_bias", "ntk_variance"):
+        np.testing.assert_allclose(getattr(written, name), getattr(plain, name), rtol=1e-9)

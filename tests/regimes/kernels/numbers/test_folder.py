@@ -157,11 +157,13 @@ def test_what_cannot_be_evaluated_leaves_the_tiles_before_it(tmp_path):
         tp.load_kernels(tmp_path / "gram")
 
 
+FACTORS = dict.fromkeys(LIMIT.trained, 2)
 OTHERS = {
     "data": lambda f: LIMIT.evaluate(X + 1, out=f),
     "other data": lambda f: LIMIT.evaluate(X, X, out=f),
     "constants or sizes": lambda f: LIMIT.evaluate(X, out=f, γ=2),
     "trained parameters": lambda f: LIMIT.contribution("v").evaluate(X, out=f),
+    "factors of squared gradients": lambda f: tp.derive(LIMIT.program, tp.Kernels(train=FACTORS)).evaluate(X, out=f),
     "network": lambda f: tp.derive(twice, tp.Kernels()).evaluate(X, out=f),
     "another precision": lambda f: (
         LIMIT.evaluate(X.astype(np.float32).astype(float), out=f) and LIMIT.evaluate(X.astype(np.float32), out=f)
@@ -181,6 +183,16 @@ def test_folders_of_another_computation_are_refused(what, tmp_path):
     ):
         OTHERS[what](tmp_path / "gram")
     assert {n: (tmp_path / "gram" / n).read_bytes() for n in names(tmp_path / "gram")} == before
+
+
+def test_factors_of_squared_gradients_belong_to_the_folder(tmp_path):
+    """Θ of doubled factors is 2 Θ; what is stored for factors of 1 had been given for it."""
+    doubled = tp.derive(LIMIT.program, tp.Kernels(train=FACTORS))
+    stored = doubled.evaluate(X, out=tmp_path / "gram")
+    np.testing.assert_allclose(stored.ntk, 2 * LIMIT.evaluate(X).ntk, rtol=1e-12)
+    np.testing.assert_array_equal(doubled.evaluate(X, out=tmp_path / "gram").ntk, stored.ntk)
+    ones = tp.derive(LIMIT.program, tp.Kernels(train=dict.fromkeys(LIMIT.trained, 1)))
+    assert ones.evaluate(X, out=LIMIT.evaluate(X, out=tmp_path / "one").path).ntk.shape == stored.ntk.shape
 
 
 def test_a_run_that_other_versions_began_is_refused_and_a_complete_one_is_read(tmp_path):

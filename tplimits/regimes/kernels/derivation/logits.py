@@ -21,10 +21,10 @@ import sympy
 from sympy import Expr, Integer, S
 
 from tplimits.errors import NoLimitError
-from tplimits.program.nodes.entries import axis_symbol
+from tplimits.program.nodes.entries import AxisSum, axis_symbol
 from tplimits.regimes.kernels.derivation.dots import at_places, direction
 from tplimits.regimes.kernels.derivation.leaves import ONE_SIDE, Of
-from tplimits.regimes.kernels.derivation.terms import Term, at, collapsed, summed, terms
+from tplimits.regimes.kernels.derivation.terms import Term, at, collapsed, is_random, may_be_polar, summed, terms
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.kinds import Instruction
@@ -143,10 +143,9 @@ def _outside(state: Recursion, expr: Expr) -> Expr:
 def boxed(state: Recursion, expr: Expr, s: Instruction | None) -> Expr:
     """E over the boxes of an outer nonlinearity, which must stand apart from the rest of the body."""
     parts = []
-    for term in terms(expr):
+    for term in (part for found in terms(expr) for part in _multiplied_out(state, found)):
         value = term.coefficient
-        # logits are of no neuron
-        sides = [{int(x.side) for x in state.leaves(f) if not is_made_of(state, x)} or {1} for f in term.factors]
+        sides = [_sides(state, f) for f in term.factors]
         if any(len(found) > 1 for found in sides):
             where = f"`{s.name}` ({s.line})" if s is not None else _name(s)
             raise NoLimitError(
@@ -161,6 +160,33 @@ def boxed(state: Recursion, expr: Expr, s: Instruction | None) -> Expr:
         own = [f for f, found in zip(term.factors, sides, strict=True) if found == {1}]
         parts.append(summed(value * sympy.Mul(*own), term.bounds))
     return sympy.Add(*parts)
+
+
+def _sides(state: Recursion, factor: Expr) -> set[int]:
+    """The neurons that a factor reads; logits are of no neuron."""
+    return {int(x.side) for x in state.leaves(factor) if not is_made_of(state, x)} or {1}
+
+
+def _multiplied_out(state: Recursion, term: Term) -> list[Term]:
+    """A term whose factors read one neuron each, as far as products of sums, exponentials and waves of sums are ones.
+
+    What is divided by something that may vanish stays whole: a mean that tends to 0 does not beside a pole.
+    """
+    for k, factor in enumerate(term.factors):
+        if len(_sides(state, factor)) < 2 or may_be_polar(factor) or factor.has(AxisSum):
+            continue
+        written = sympy.expand(factor, trig=True)
+        addends = [sympy.Mul.make_args(a) for a in sympy.Add.make_args(written)]
+        if len(addends) == 1 and len(addends[0]) == 1:
+            return [term]
+        others = (*term.factors[:k], *term.factors[k + 1 :])
+        found = []
+        for factors in addends:
+            kets = tuple(f for f in factors if is_random(f))
+            coefficient = term.coefficient * sympy.Mul(*(f for f in factors if f not in kets))
+            found += _multiplied_out(state, Term(coefficient, term.bounds, (*others, *kets)))
+        return found
+    return [term]
 
 
 def _name(s: Instruction | None) -> str:

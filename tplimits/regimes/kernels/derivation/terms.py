@@ -120,11 +120,11 @@ def _is_form(factor: Expr) -> bool:
 
 
 def _addends(expr: sympy.Add, powers: bool) -> list[Term]:
-    if not powers or not any(map(_may_be_polar, expr.args)):
+    if not powers or not any(map(may_be_polar, expr.args)):
         return [t for a in expr.args for t in terms(a, powers)]
     beside: dict[frozenset[Expr], list[Expr]] = {}  # poles of terms that stand beside the same kets may cancel
     for addend in expr.args:
-        kets = frozenset(f for f in _operands(addend) if type(f) is Of) if _may_be_polar(addend) else frozenset()
+        kets = frozenset(f for f in _operands(addend) if type(f) is Of) if may_be_polar(addend) else frozenset()
         beside.setdefault(kets, []).append(addend)
     # tangents that stand in sums that are divided: expectations take them out of all quotients together
     divided = [a for a in beside.get(frozenset(), ()) if a.is_Mul and _quotient(a)]
@@ -142,7 +142,7 @@ def _addends(expr: sympy.Add, powers: bool) -> list[Term]:
 
 def _quotient(product: sympy.Mul) -> list[Expr]:
     """Sums that are divided by what may vanish, and that: poles of the terms of a sum may cancel."""
-    poles = [f for f in product.args if isinstance(f, sympy.Pow) and _may_be_polar(f)]
+    poles = [f for f in product.args if isinstance(f, sympy.Pow) and may_be_polar(f)]
     divided = leaves(sympy.Mul(*poles)) if poles else frozenset()
     divided_sums = [f for f in product.args if f.is_Add and leaves(f) & divided]
     # multiplied out, a power of a sum would be one of other variables than the pole at a function of that sum
@@ -166,7 +166,7 @@ def _with_places_in_front(quotient: Sequence[Expr], powers: bool) -> list[Term]:
     return [place.times(term) for place, inner in found for term in inner]
 
 
-def _may_be_polar(addend: Expr) -> bool:
+def may_be_polar(addend: Expr) -> bool:
     """Whether a term divides by what may vanish."""
     return any(p.exp.is_negative and is_random(p.base) and not p.base.is_positive for p in addend.atoms(sympy.Pow))
 

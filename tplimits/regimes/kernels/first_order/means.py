@@ -24,6 +24,7 @@ from tplimits.numbers.moments.writing import function
 from tplimits.program.nodes.entries import variable
 from tplimits.program.nodes.functions import step
 from tplimits.regimes.kernels.derivation.closing import MeanFunction, closed_form
+from tplimits.regimes.kernels.derivation.deltas import without_vanishing_deltas
 from tplimits.regimes.kernels.first_order.perceptron import H
 
 _G = variable("g")
@@ -123,8 +124,8 @@ class Activation:
 
     @cached_property
     def slope(self) -> Expr:
-        """φ̇."""
-        return self.body.diff(H)
+        """φ̇, without the deltas of a jump where nothing is left of what jumps: of h step(h) it is step(h)."""
+        return without_vanishing_deltas(self.body.diff(H), (H,))
 
     @cached_property
     def is_smooth(self) -> bool:
@@ -242,7 +243,9 @@ class Activation:
         if closed:
             with numpy.errstate(all="ignore"):
                 values = run(*here, gram_determinant(*here))
-            found = {pair: (v, _ROUNDED * abs(v)) for pair, v in zip(closed, values, strict=True)}
+            # of one mean the function returns the values themselves, and no tuple of them
+            several = values if len(closed) > 1 else (values,)
+            found = {pair: (v, _ROUNDED * abs(v)) for pair, v in zip(closed, several, strict=True)}
         of = self._functions
         return [found[f, g] if (f, g) in found else _pair_value(of[f], of[g])(*here) for f, g in _PAIRS]
 

@@ -26,6 +26,7 @@ FORMAT, FORMAT_VERSION = "tplimits gram matrices", "1"
 _CALLED = {
     "program": "another network",
     "trained": "other trained parameters",
+    "rates": "other factors of squared gradients",
     "infinite": "other infinite axes",
     "assumed": "other assumptions",
     "constants": "other constants or sizes",
@@ -44,6 +45,8 @@ class Manifest:
     program: str
     network: str
     trained: tuple[str, ...]
+    #: factors of squared gradients that are not 1
+    rates: dict[str, float]
     infinite: tuple[str, ...]
     assumed: tuple[str, ...]
     constants: dict[str, float]
@@ -71,6 +74,7 @@ class Manifest:
             program=to_json(network),
             network=network.name,
             trained=asked.derivation.trained,
+            rates={name: float(rate) for name, rate in sorted(asked.derivation.rates.items()) if rate != 1},
             infinite=tuple(infinite),
             assumed=tuple(assumed),
             constants={str(symbol): float(value) for symbol, value in sorted(asked.constants.items(), key=str)},
@@ -108,7 +112,8 @@ class Manifest:
     def text(self) -> str:
         """The file."""
         found = asdict(self)
-        found["constants"] = {k: v.hex() for k, v in self.constants.items()}
+        for field in ("constants", "rates"):
+            found[field] = {k: v.hex() for k, v in getattr(self, field).items()}
         found["shape"], found["tiles"] = [str(s) for s in self.shape], str(self.tiles)
         found["error"] = None if self.error is None else self.error.hex()
         return json.dumps({"format": FORMAT, "version": FORMAT_VERSION, **found}, ensure_ascii=False, indent=1)
@@ -128,7 +133,8 @@ def _read(header: Fields) -> Manifest:
     found: dict[str, Any] = {key: header.long_text(key) for key in ("program", "no_ntk", "mean")}
     found |= {key: header.text(key) for key in ("network", "dtype")}
     found |= {key: header.texts(key) for key in ("trained", "infinite", "assumed", "data", "names")}
-    found |= {"constants": header.mapping("constants", hexadecimal), "symmetric": header.flag("symmetric")}
+    found |= {key: header.mapping(key, hexadecimal) for key in ("constants", "rates")}
+    found["symmetric"] = header.flag("symmetric")
     found |= {"shape": header.each("shape", whole), "tiles": header.count("tiles")}
     found |= {key: header.mapping(key, name) for key in ("sampling", "versions")}
     found["error"] = None if header.is_null("error") else hexadecimal(header.text("error"), "the file, error")
