@@ -1,7 +1,7 @@
 """Signs and moduli of products with scalars that tend to 0, apart: |s v|/|s| is |v|, sign(s v) sign(s) is sign(v).
 
     |a b| = |a| |b|,   sign(a b) = sign(a) sign(b),   sign(s)² = 1 where s is not 0 at finite width
-    relu(a b) = a relu(b) for a ≥ 0
+    relu(a b) = a relu(b) for a ≥ 0,   step(s²) = 1
 
 Together they hide that the limit does not depend on the side from which s tends to 0.
 """
@@ -13,13 +13,16 @@ from collections.abc import Callable
 import sympy
 from sympy import Expr, S
 
+from tplimits.law.hypotheses.bounds import never_negative
 from tplimits.law.hypotheses.zero import cancelled
 from tplimits.program.nodes.entries import Entry, entries, reads_vectors
-from tplimits.program.nodes.functions import leaky_relu, relu
+from tplimits.program.nodes.functions import JUMPS, leaky_relu, maximum, minimum, relu
 from tplimits.program.parts import found, holds, put_in
 
 _HALVES = (relu, leaky_relu)
 _HEADS = (sympy.sign, sympy.Abs, *_HALVES)
+#: may be 0 for a share of their arguments
+_FLAT = (*_HALVES, maximum, minimum, *JUMPS)
 
 
 def apart(body: Expr, tends: Callable[[Entry], Expr | None], moves: Callable[[Expr], bool]) -> Expr:
@@ -33,7 +36,7 @@ def apart(body: Expr, tends: Callable[[Entry], Expr | None], moves: Callable[[Ex
     >>> apart(body, lambda entry: S(0), lambda scalar: True) == sympy.sign(v) + sympy.Abs(v)
     True
     """
-    if not holds(body, *_HEADS):
+    if not holds(body, *_HEADS, *JUMPS):
         return body
 
     def small(factor: Expr) -> bool:
@@ -43,6 +46,7 @@ def apart(body: Expr, tends: Callable[[Entry], Expr | None], moves: Callable[[Ex
         limits = {e: tends(e) for e in entries(base)}
         return None not in limits.values() and cancelled(sympy.expand(base.xreplace(limits))) == 0 and moves(base)
 
+    body = put_in(body, _on_one_side(body, small), {})
     swap: dict[Expr, Expr] = {}
     for node in found(body, *_HEADS):
         factors = sympy.Mul.make_args(node.args[0])
@@ -62,6 +66,19 @@ def apart(body: Expr, tends: Callable[[Entry], Expr | None], moves: Callable[[Ex
             if any(f.as_base_exp()[0] in (s, sympy.Abs(s)) for f in product.args):
                 quotients[product] = product / sign * s / sympy.Abs(s)
     return put_in(body, quotients, {}) if quotients else body
+
+
+def _on_one_side(body: Expr, small: Callable[[Expr], bool]) -> dict[Expr, Expr]:
+    """Jumps whose argument touches 0 from one side alone, which are at their value there: step(s²) is 1."""
+    found_at: dict[Expr, Expr] = {}
+    for node in found(body, *JUMPS):
+        argument = node.args[0]
+        # what is flat somewhere may be 0 with a probability that few networks do not show
+        if not holds(argument, *_FLAT) and small(argument):
+            side = next((sign for sign in (1, -1) if never_negative(sign * argument)), 0)
+            if side:
+                found_at[node] = node.func(S(side), *node.args[1:])
+    return found_at
 
 
 def _of_power(head: type[Expr], factor: Expr) -> Expr:
