@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -27,8 +26,8 @@ from tplimits.regimes.finite_width.results import (
     Expansion,
     Share,
     expansions,
+    near,
     order_of_moments,
-    width_above,
     worse_than_none,
 )
 from tplimits.regimes.protocol import CheckAsked, Shown, refuse_unknown_doubts
@@ -101,11 +100,10 @@ class FiniteWidthLimit(Told):
     @property
     def is_given(self) -> bool:
         """Whether the program says all numbers it needs."""
-        try:
+        with suppress(EvaluationError):
             tables.numbers_of(self.program, {}, {})
-        except EvaluationError:
-            return False
-        return True
+            return True
+        return False
 
     @constants_apart
     def limit(self, name: str, **given: Any) -> Number:
@@ -182,9 +180,7 @@ class FiniteWidthLimit(Told):
             if e.never_near:
                 raise EvaluationError(f"`{name}` {e.never_near}: give absolute=…, a distance, instead of relative=….")
             absolute = share * abs(float(e.limit))
-        allowed = positive_number("absolute", absolute, EvaluationError)
-        mean = max(width_above(math.sqrt(abs(float(e.bias)) / allowed)), width_above(abs(float(e.root)) / allowed), 1)
-        return Enough(mean, max(mean, width_above(math.sqrt(max(float(e.variance), 0.0)) / allowed)))
+        return near(e, positive_number("absolute", absolute, EvaluationError))
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -248,30 +244,23 @@ class FiniteWidthLimit(Told):
         program, numbers = tables.numbers_of(self.program, given, ratios)
         key = (asked, program, tuple(numbers.scalars.items()), tuple(numbers.ratios.items()))
         if key not in self._tables:
-            self._refuse_doubts(given, ratios)
+            values = constants_of(self.program, given, ratios)
+            if refused := self.state.settle(partial(intervals.values, self.state.engine, constants=values)):
+                raise NoLimitError(refused[0][1])
             smooth = without_removable_poles(self.state, program, order=2)  # b and C are made of two derivatives
             self._tables[key] = tables.table(smooth, self.observables, numbers, asked)
         found = self._tables[key]
         if found is None:
             raise tables.no_room(program)
         if unseen(found.value.hits):
-            self._refuse_islands(given, ratios)
-        return found
-
-    def _refuse_islands(self, constants: Mapping[str, Any], ratios: Mapping[str, float]) -> None:
-        """HiddenIsland where a grid tells that what is 0 at all points is not 0 between them."""
-        try:
-            self.table("quadrature", ratios=ratios, constants=constants)
-        except (EvaluationError, NoLimitError) as why:
-            if isinstance(why, HiddenIsland):
+            # a grid may tell that what is 0 at all points is not 0 between them; what else it says is no news
+            try:
+                self.table("quadrature", ratios=ratios, constants=given)
+            except HiddenIsland:
                 raise
-
-    def _refuse_doubts(self, constants: Mapping[str, Any], ratios: Mapping[str, float]) -> None:
-        """NoLimitError where a hypothesis of the limit itself fails, or only numbers could tell and do not."""
-        values = constants_of(self.program, constants, ratios)
-        refused = self.state.settle(partial(intervals.values, self.state.engine, constants=values))
-        if refused:
-            raise NoLimitError(refused[0][1])
+            except (EvaluationError, NoLimitError):
+                pass
+        return found
 
     def _place(self, name: str) -> int:
         labels = self.labels

@@ -120,7 +120,13 @@ def worse_than_none(name: str, e: Expansion, n: int, order: int) -> str:
     )
 
 
-def width_above(root: float) -> int:
+def near(e: Expansion, allowed: float) -> Enough:
+    """The widths from which a mean, and one network, is within a distance of the limit."""
+    mean = max(_width_above(math.sqrt(abs(float(e.bias)) / allowed)), _width_above(abs(float(e.root)) / allowed), 1)
+    return Enough(mean, max(mean, _width_above(math.sqrt(max(float(e.variance), 0.0)) / allowed)))
+
+
+def _width_above(root: float) -> int:
     """The smallest width that is not below a square."""
     if root > _WIDEST:
         raise EvaluationError(f"a width of {root:.3g}² is beyond any network: ask for a larger distance.")

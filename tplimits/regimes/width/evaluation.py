@@ -26,7 +26,6 @@ from tplimits.numbers.budget import AUTO, QUADRATURE, Budget, HiddenIsland, TooM
 from tplimits.numbers.closed_values import exact
 from tplimits.numbers.number import Number, all_finite
 from tplimits.numbers.passes import quadrature
-from tplimits.numbers.plan import EvaluationPlan, plan
 from tplimits.numbers.precision import SPREADS, Unsettled
 from tplimits.numbers.replicates import Particles
 from tplimits.numbers.replicates import evaluate as by_draws
@@ -37,10 +36,10 @@ from tplimits.program.nodes.given import by_name, exact_number, names_of, real_a
 from tplimits.program.nodes.kinds import InitialScalar, MatMul
 from tplimits.program.nodes.laws import NORMAL
 from tplimits.regimes.width.derivation import derive_width
+from tplimits.regimes.width.planning import combined, planned
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Key
-    from tplimits.law.targets import Target
     from tplimits.program.nodes.program import Program
 
 #: a quadrature with a larger relative error is weighed against particles
@@ -268,7 +267,7 @@ class _Evaluation:
 
     def _exact(self, observables: Sequence[Observable]) -> dict[str, Number]:
         wanted = [targets.target(self.state, o) for o in observables]
-        opened = [t.label for t in wanted if not _plan(self.state, [t]).closed]
+        opened = [t.label for t in wanted if not planned(self.state, [t]).closed]
         if opened:
             raise EvaluationError(f"no closed form for {', '.join(opened)}: use method='quadrature' or 'particles'.")
         return self._integrated(self.state, observables)
@@ -293,11 +292,11 @@ class _Evaluation:
         for t, o in zip(wanted, observables, strict=True):
             if why := t.infinite or (t.variance != 0 and self._infinite(state, o)):
                 raise EvaluationError(why)
-        plan = _plan(state, wanted)
+        plan = planned(state, wanted)
         try:
             if plan.closed and state is self.state:
-                return _combined(wanted, exact(plan, self.values))
-            return _combined(wanted, quadrature(plan, {s: float(v) for s, v in self.values.items()}, self.budget))
+                return combined(wanted, exact(plan, self.values))
+            return combined(wanted, quadrature(plan, {s: float(v) for s, v in self.values.items()}, self.budget))
         except Unsettled as error:
             raise error.told(state.engine.written_out, self.values) from None
 
@@ -316,21 +315,3 @@ class _Evaluation:
 def _coarse(number: Number) -> bool:
     """Whether a quadrature has not converged to three digits."""
     return number.method == "quadrature" and not number.error <= _COARSE * max(1e-6, abs(number.value))
-
-
-def _plan(state: Derivation, wanted: Sequence[Target]) -> EvaluationPlan:
-    expressions = {t.label: t.mean for t in wanted}
-    expressions |= {f"Var {t.label}": t.variance for t in wanted if t.variance != 0}
-    return plan(state.engine, expressions)
-
-
-def _combined(wanted: Sequence[Target], numbers: Mapping[str, Number]) -> dict[str, Number]:
-    """Means and variances put together; what needed no integral is exact."""
-    result = {}
-    for t in wanted:
-        number, spread = numbers[t.label], numbers.get(f"Var {t.label}")
-        if spread is None:
-            result[t.label] = number
-        else:
-            result[t.label] = Number(number.value, number.error, number.method, spread.value, spread.error)
-    return result

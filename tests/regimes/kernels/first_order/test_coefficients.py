@@ -9,7 +9,8 @@ from expanded import KNOWN, perceptron, tangent_two
 
 import tplimits as tp
 from tplimits.regimes.kernels.first_order import recursion
-from tplimits.regimes.kernels.first_order.means import Activation, Law
+from tplimits.regimes.kernels.first_order.laws import Law
+from tplimits.regimes.kernels.first_order.means import Activation
 from tplimits.regimes.kernels.first_order.perceptron import H
 
 TWICE, THRICE = tp.init(mean=0, std=2), tp.init(mean=0, std=3)

@@ -8,8 +8,8 @@ in the order a, b; for an input with itself there is one of each.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy
@@ -19,15 +19,22 @@ from sympy import DiracDelta, Expr, Symbol
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.numbers.moments.determinants import gram_determinant
-from tplimits.numbers.moments.function import MomentFunction, closed_code, moment
+from tplimits.numbers.moments.function import closed_code
 from tplimits.numbers.moments.writing import function
 from tplimits.program.nodes.entries import variable
 from tplimits.program.nodes.functions import step
 from tplimits.regimes.kernels.derivation.closing import MeanFunction, closed_form
 from tplimits.regimes.kernels.derivation.deltas import without_vanishing_deltas
+from tplimits.regimes.kernels.first_order.laws import (
+    ROUNDED,
+    G,
+    Law,
+    Measured,
+    mean_of_pair,
+    moment_of_pair,
+)
 from tplimits.regimes.kernels.first_order.perceptron import H
 
-_G = variable("g")
 _C = (Symbol("c11", positive=True), variable("c12"), Symbol("c22", positive=True))
 _DET = Symbol("det", positive=True)
 #: derivatives of φ that the tangent kernel asks for
@@ -40,10 +47,8 @@ _PAIRS = (
 )
 #: 1 − ρ² below this is that of inputs which a kink does not tell apart
 _ALIKE = 1e-9
-#: rounding of a closed form, and of a covariance, relative
-_ROUNDED, _LAST_DIGITS = 4e-15, 5e-16
-#: means with bounds of their errors
-Measured = list[tuple[Array, Array]]
+#: rounding of a covariance, relative
+_LAST_DIGITS = 5e-16
 
 
 @dataclass(frozen=True)
@@ -66,45 +71,6 @@ class LayerMeans:
     turned: Array
     back: Array
     forth: Array
-
-
-@dataclass(frozen=True)
-class Law:
-    """Means under covariances (c,) or (c11, c12, c22): as they are found, or each moved up or down by its error.
-
-    What is measured once is shared by all readings of a law; `signs` decides which way a mean is moved.
-    """
-
-    covariances: tuple[Array, ...]
-    signs: numpy.random.Generator | None = None
-    _measured: dict[Any, Measured] = field(default_factory=dict)
-
-    def moved(self, signs: numpy.random.Generator | None) -> Law:
-        """Another reading of what has been measured."""
-        return replace(self, signs=signs)
-
-    def single(self, f: Expr, place: int = 0) -> Array:
-        """E f(h) of the variance at a place."""
-        return self.read(("one", f, place), lambda: [_value(f)(self.covariances[place])])[0]
-
-    def pair(self, f: Expr, g: Expr) -> Array:
-        """E f(h_a) g(h_b)."""
-        return self.read(("two", f, g), lambda: [_pair_value(f, g)(*self.covariances)])[0]
-
-    def read(self, name: Any, measure: Callable[[], Measured]) -> list[Array]:
-        """Means that are measured together, by the name of what they are."""
-        if name not in self._measured:
-            self._measured[name] = measure()
-        return [self._moved(*found) for found in self._measured[name]]
-
-    def way(self) -> int:
-        """Which way the rounding of covariances goes."""
-        return 0 if self.signs is None else int(self.signs.choice((-1, 1)))
-
-    def _moved(self, value: Array, error: Array) -> Array:
-        if self.signs is None:
-            return value
-        return value + self.signs.choice((-1.0, 1.0), value.shape) * numpy.maximum(error, _ROUNDED * abs(value))
 
 
 @dataclass(frozen=True)
@@ -138,7 +104,7 @@ class Activation:
         """First and second derivatives of E φφ′ and of E φ̇φ̇′ by the covariances, from their closed forms."""
         found = []
         for f in (self.body, self.slope):
-            form = closed_form(MeanFunction(f * f.xreplace({H: _G}), (H, _G), _C, ()))
+            form = closed_form(MeanFunction(f * f.xreplace({H: G}), (H, G), _C, ()))
             if form is None or form[0].has(DiracDelta):
                 return None
             first = [form[0].diff(c) for c in _C]
@@ -231,7 +197,7 @@ class Activation:
         found = {
             (f, g): known
             for f, g in _PAIRS
-            if of[f].has(H) and of[g].has(H) and (known := _moment_of(of[f], of[g])).route == "closed"
+            if of[f].has(H) and of[g].has(H) and (known := moment_of_pair(of[f], of[g])).route == "closed"
         }
         code = closed_code(list(found.values()), scalar=False)
         return tuple(found), function(code, "means_of_a_layer", ("c11", "c12", "c22", "det"), scalar=False)
@@ -245,9 +211,9 @@ class Activation:
                 values = run(*here, gram_determinant(*here))
             # of one mean the function returns the values themselves, and no tuple of them
             several = values if len(closed) > 1 else (values,)
-            found = {pair: (v, _ROUNDED * abs(v)) for pair, v in zip(closed, several, strict=True)}
+            found = {pair: (v, ROUNDED * abs(v)) for pair, v in zip(closed, several, strict=True)}
         of = self._functions
-        return [found[f, g] if (f, g) in found else _pair_value(of[f], of[g])(*here) for f, g in _PAIRS]
+        return [found[f, g] if (f, g) in found else mean_of_pair(of[f], of[g])(*here) for f, g in _PAIRS]
 
     def _own(self, law: Law, place: int) -> dict[str, Array]:
         x, d = self.body, self.slope
@@ -283,7 +249,7 @@ class Activation:
             )
         found = self._closed(c11, c12, c22, det)
         values: list[Array] = [numpy.broadcast_to(numpy.asarray(v, float), c12.shape) for v in found]
-        return [(v, _ROUNDED * abs(v)) for v in values]
+        return [(v, ROUNDED * abs(v)) for v in values]
 
 
 def _with_determinant(form: Expr) -> Expr:
@@ -310,24 +276,3 @@ def _symmetric(upper: Any) -> Array:
     """(…, 3, 3) from six entries row by row."""
     a, b, c, d, e, f = upper
     return _stacked([[a, b, c], [b, d, e], [c, e, f]])
-
-
-@lru_cache(maxsize=512)
-def _value(f: Expr) -> Callable[[Array], tuple[Array, Array]]:
-    if not f.has(H):
-        return lambda c: (numpy.full(c.shape, float(f)), numpy.zeros(c.shape))
-    return moment(sympy.expand(f), (H,))
-
-
-@lru_cache(maxsize=512)
-def _pair_value(f: Expr, g: Expr) -> Callable[..., tuple[Array, Array]]:
-    if f == 0 or g == 0:
-        return lambda c11, c12, c22: (numpy.zeros(c12.shape), numpy.zeros(c12.shape))
-    if not f.has(H) or not g.has(H):
-        place = 2 if not f.has(H) else 0
-        return lambda *c: _value(f * g)(c[place])
-    return _moment_of(f, g)
-
-
-def _moment_of(f: Expr, g: Expr) -> MomentFunction:
-    return moment(f * g.xreplace({H: _G}), (H, _G))

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 import numpy
 
 from tplimits.arrays import Array
-from tplimits.regimes.kernels.first_order.means import Law
+from tplimits.regimes.kernels.first_order.laws import Law
 
 if TYPE_CHECKING:
     from numpy.random import Generator
