@@ -213,10 +213,10 @@ def _is_like_relu(φ: Expr) -> bool | None:
 
 
 def _limit(f: Expr) -> Expr:
-    """The limit far out, an interval for what oscillates; NotImplementedError where SymPy has none."""
+    """The limit far out, an interval for what oscillates; ValueError where SymPy has none."""
     found = sympy.limit(f, _FAR, sympy.oo)
     if found.has(sympy.Limit, sympy.nan, _FAR):
-        raise NotImplementedError
+        raise ValueError(found)
     return found
 
 
