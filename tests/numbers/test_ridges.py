@@ -53,3 +53,25 @@ def test_exponentials_that_a_number_stands_beside():
     bump = float(np.trapezoid(np.exp(-t * t / 4) / np.sqrt(4 * np.pi) / (4 * np.cosh(150 * t) ** 2), t))
     assert first.value == pytest.approx(0.5, abs=1e-12)
     assert abs(second.value - (0.5 - bump)) < 5 * second.error + 1e-12
+
+
+def test_exponentials_of_numbers_are_not_ones():
+    """e^x/(e^x + e^(1/2)) is the logistic function of x − 1/2, and weights that are numbers have their own size."""
+
+    @tp.program
+    def beside(x: tp.Vector, y: tp.Vector, z: tp.Vector["token"]):
+        s = tp.avg(y * y) / 2
+        weights = tp.softmax(2 * tp.avg(tp.cos(z) * tp.relu(z).rename(token="key")), over="key")
+        mixed = tp.sum(weights * z.rename(token="key"), over="key")
+        return tp.avg((tp.exp(x) / (tp.exp(x) + tp.exp(s))) ** 2), tp.avg(tp.exp(-2 * tp.abs(mixed / 3)))
+
+    found = list(tp.derive(beside.bind(token=2)).evaluate().values())
+    t, w = np.polynomial.hermite_e.hermegauss(120)
+    w = w / w.sum()
+    assert found[0].value == pytest.approx(float(w @ (1 / (1 + np.exp(0.5 - t))) ** 2), abs=1e-12)
+    t, w = np.polynomial.legendre.leggauss(200)
+    t, w = 5 * (t + 1), 5 * w * np.exp(-((5 * (t + 1)) ** 2) / 2) * 2 / np.sqrt(2 * np.pi)
+    own, other = float(w @ (np.cos(t) * t)) / 2, float(np.exp(-0.5) / np.sqrt(2 * np.pi))
+    share = 1 / (1 + np.exp(2 * (other - own)))
+    size = np.sqrt(share**2 + (1 - share) ** 2) / 3
+    assert found[1].value == pytest.approx(float(w @ np.exp(-2 * size * t)), abs=1e-9)

@@ -207,6 +207,8 @@ def _is_of_exponentials(total: Expr) -> bool:
 
 def _moved(term: Expr, by: Expr) -> Expr:
     """A multiple of an exponential, or a number, times e^by."""
+    if term.is_number:
+        return term * sympy.exp(sympy.expand(by))
     rest = [f for f in sympy.Mul.make_args(term) if not isinstance(f, sympy.exp)]
     return sympy.Mul(*rest, sympy.exp(sympy.expand((_exponent(term) or S.Zero) + by)))
 
