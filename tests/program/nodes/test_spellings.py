@@ -200,7 +200,7 @@ def test_which_of_two_is_larger_is_seen_in_a_mean_over_other_neurons_too():
         def network(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
             x = tp.sum(U * ξ, over="d")
             β = tp.neuron("β")
-            mixed = tp.avg(tp.sin(x + x[β]) * x[β], over=β)
+            mixed = tp.avg(tp.tanh(x + x[β]) * x[β], over=β)
             least = tp.minimum(tp.maximum(mixed, -mixed), low)
             return v * x * tp.step(least + 1.5)
 
