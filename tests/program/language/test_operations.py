@@ -310,3 +310,44 @@ def test_ill_formed_averages(use, words):
         @tp.program
         def ill(x: tp.Vector, y: tp.Vector["k"], U: tp.Matrix["k", "n"]):
             return use(x, y, tp.neuron("β"))
+
+
+GROWING = {
+    "inside": lambda y, z: tp.avg(tp.sqrt(tp.n) * y * z),
+    "of one factor": lambda y, z: tp.avg((tp.sqrt(tp.n) * y) * z),
+    "in two parts": lambda y, z: tp.avg((tp.n**0.25 * y) * (tp.n**0.25 * z)),
+}
+
+
+@pytest.mark.parametrize("spelling", ["inside", "of one factor", "in two parts"])
+def test_a_power_that_grows_stands_before_the_average(spelling):
+    """√n y z has no limit, its average is a fluctuation; classification called it unstable, limits refused it."""
+
+    @tp.program
+    def limit(y: tp.Vector, z: tp.Vector):
+        return tp.tanh(GROWING[spelling](y, z)) ** 2
+
+    number = tp.derive(limit).evaluate()["return"]
+    t, w = np.polynomial.hermite_e.hermegauss(100)
+    assert number.value == pytest.approx(float(w @ np.tanh(t) ** 2 / w.sum()), abs=1e-8)
+
+    def network(average):
+        @tp.network
+        def net(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, V: tp.Matrix, v: tp.Vector):
+            x = tp.tanh(tp.sum(U * ξ, over="d"))
+            return v * tp.tanh(average(W @ x, V @ x)) * x
+
+        return tp.classify(net, tp.NTP, tp.SGD())
+
+    found, expected = (network(a) for a in (GROWING[spelling], lambda y, z: tp.sqrt(tp.n) * tp.avg(y * z)))
+    assert found.verdict == expected.verdict
+    assert found.breaks == expected.breaks == ()
+
+
+def test_powers_that_shrink_and_sums_stay_where_they_are():
+    @tp.program
+    def shrinking(y: tp.Vector, z: tp.Vector):
+        return tp.avg(y * z / tp.sqrt(tp.n)), tp.avg(y + tp.sqrt(tp.n) * z)
+
+    with pytest.raises(tp.NoLimitError, match="grows with n"):
+        tp.derive(shrinking)
