@@ -39,13 +39,11 @@ from tplimits.program.language.quantities import Quantity
 from tplimits.program.language.refusals import Refusals
 from tplimits.program.language.tracing import active, exact, fail, stated
 from tplimits.program.language.values import Neuron, Origin, Value, sum_over
-from tplimits.program.nodes.entries import OWN, ArrayEntry, Entry, N, NeuronMean, size_symbol, slot_symbol, width_symbol
+from tplimits.program.nodes.entries import OWN, ArrayEntry, N, NeuronMean, size_symbol, slot_symbol, width_symbol
 from tplimits.program.nodes.given import array_of
 from tplimits.program.nodes.stated import IndexTable
 
 n = Quantity(N)
-#: levels of named factors in which a power of the width is looked for
-_NAMES = 16
 
 
 def _over(value: Any, over: Any, action: str) -> tuple[Value, tuple[str, ...]]:
@@ -242,33 +240,7 @@ def avg(value: Any, over: Neuron | Sequence[Neuron] | None = None) -> Value:
 
 
 def _average(vector: Value) -> Value:
-    growth, rest = _growth(vector)
-    mean = Value(rest.trace, sympy.S.Zero, None, rest.axes, origin=Origin("avg", (rest.entry(), rest.width)))
-    # Avg(√n y z) is √n·Avg(y z), a fluctuation: the vector √n y z has no limit
-    return mean if growth == 1 else mean.derived(growth * mean.entry())
-
-
-def _growth(value: Value, levels: int = _NAMES) -> tuple[Expr, Value]:
-    """The power by which a product grows with the widths, and the value without it; names are read so many levels."""
-    one, trace = sympy.S.One, value.trace
-    if value.origin.kind != "map" or not levels:
-        return one, value
-    widths = {N, *map(width_symbol, trace.widths)}
-    power, rest = one, one
-    for factor in sympy.Mul.make_args(value.expr):
-        read = trace.values[int(factor.source)] if isinstance(factor, Entry) else None
-        if factor.as_base_exp()[0] in widths:
-            power *= factor
-        elif read is not None and read.entry() == factor and (inner := _growth(read, levels - 1))[0] != 1:
-            power, rest = power * inner[0], rest * inner[1].expr
-        else:
-            rest *= factor
-    grows = (
-        rest.has(Entry)
-        and power != 1
-        and all(e.is_positive for _, e in (f.as_base_exp() for f in sympy.Mul.make_args(power)))
-    )
-    return (power, value.derived(rest)) if grows else (one, value)
+    return Value(vector.trace, sympy.S.Zero, None, vector.axes, origin=Origin("avg", (vector.entry(), vector.width)))
 
 
 def _average_named(value: Value, symbols: tuple[Symbol, ...]) -> Value:
