@@ -54,7 +54,7 @@ KERNELS = {
     "step of minus": (lambda x, y, z, h, W: x * step(-avg(h * y)), JUMP),
     "share of a sign": (lambda x, y, z, h, W: x * (1 + sign(avg(x * y))) / 2, JUMP),
     "kink of a sign": (lambda x, y, z, h, W: x * relu(sign(avg(x * y))), JUMP),
-    "sign of a square": (lambda x, y, z, h, W: x * sign(avg(x * y) ** 2), JUMP),
+    "sign of a square": (lambda x, y, z, h, W: x * sign(avg(x * y) ** 2), 1.0),
     "two scalars": (lambda x, y, z, h, W: x * sign(avg(x) * avg(y)), JUMP),
     "difference of norms": (lambda x, y, z, h, W: x * sign(avg(x * x) - avg(y * y)), JUMP),
     "step of a vector": (lambda x, y, z, h, W: x * step(avg(x * y) * z), JUMP),
