@@ -58,3 +58,15 @@ def test_a_difference_that_is_orthogonal_to_the_state_has_a_drift() -> None:
     drift = tp.derive(block, tp.Proportional()).drift_at(np.array([[1.0]]))[0, 0]
     square = quad(lambda y: (np.cos(y) - np.cos(2 * y)) ** 2 * np.exp(-y * y / 2) / np.sqrt(2 * np.pi), -9, 9)[0]
     assert drift == pytest.approx(square / 4, rel=1e-8)
+
+
+def test_functions_of_a_variable_and_of_its_opposite_have_one_mean() -> None:
+    """E f(−y) = E f(y): V f(y) − V f(−y) adds nothing of order n^(−1/2), whatever f is."""
+
+    @tp.block
+    def block(x: tp.State["token"], W: tp.Matrix, V: tp.Matrix):
+        y = tp.sqrt(tp.n) * tp.avg((W @ x) * (V @ x))
+        f = lambda u: tp.gelu(u) / ((u + 0.5) ** 2 + 1)  # noqa: E731
+        return x + (f(y) - f(-y)) * x / tp.sqrt(tp.n)
+
+    assert np.isfinite(tp.derive(block, tp.Proportional()).drift_at(np.array([[1.0]]))).all()

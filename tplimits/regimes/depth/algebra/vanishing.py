@@ -17,7 +17,7 @@ from sympy import Expr, S, Symbol
 from tplimits.numbers.in_digits import valued
 from tplimits.program.parts import by_products
 from tplimits.regimes.depth.algebra.arrays import ARRAYS, at_indices
-from tplimits.regimes.depth.algebra.means import LOCAL, GaussianMean, definition_of, held_labels, held_symbols
+from tplimits.regimes.depth.algebra.means import LOCAL, GaussianMean, U, definition_of, held_labels, held_symbols
 
 if TYPE_CHECKING:
     from tplimits.regimes.depth.algebra.forms import Form
@@ -154,7 +154,7 @@ def _generic(
     definition = definition_of(label)
     assert definition is not None
     tokens = [LOCAL + i for i in range(definition.rank)]
-    own = [_weight(f) for f in (definition.functions if isinstance(definition, GaussianMean) else (definition.power,))]
+    own = _weights(definition.functions if isinstance(definition, GaussianMean) else (definition.power,))
     # of each function its variance, of each pair of functions their covariance: exchanged together with the functions
     # they change nothing
     weights = [own[i] if i == j else 2 * own[i] * own[j] for i in range(len(own)) for j in range(i, len(own))]
@@ -167,6 +167,7 @@ def _generic(
     return found
 
 
-def _weight(function: Expr) -> float:
-    """A number from ½ to 3/2 that every function has for its own."""
-    return 0.5 + int(hashlib.sha256(sympy.srepr(function).encode()).hexdigest()[:12], 16) / 16**12
+def _weights(functions: Sequence[Expr]) -> list[float]:
+    """A number from ½ to 3/2 that every function has for its own: all f(u) and all f(−u) together have one mean."""
+    sides = [[sympy.srepr(f.xreplace({U: side * U})) for f in functions] for side in (1, -1)]
+    return [0.5 + int(hashlib.sha256(text.encode()).hexdigest()[:12], 16) / 16**12 for text in min(sides, key=sorted)]
