@@ -196,16 +196,18 @@ def trajectories(asked: TrainingRequest, executor: Executor | None, progress: Pr
 
 def _refuse_rare(asked: TrainingRequest, runs: Sequence[State]) -> None:
     """EvaluationError where hardly any particle makes an output at the start: it would stay 0, or be of a few."""
-    fewest, zeros = numpy.sum([run["gates"][RARE][0] for run in runs], axis=0).tolist()
-    missed = numpy.array([min(fewest, FEW)])
+    counts = numpy.array([run["gates"][RARE] for run in runs])
+    missed = numpy.array([min(int(counts[:, 0].sum()), FEW)])
     wider = {}
-    if zeros:  # those that are zeros on a wider law, too, as of inputs that are 0, are right
-        plain, wide = (Replicate(asked, 0).execution for _ in range(2))
+    if counts[:, 1].any():  # those that are zeros on a wider law, too, as of inputs that are 0, are right
+        # rounding may decide whether an output is 0, in one replicate and not in another
+        place = int(counts[:, 1].argmax())
+        plain, wide = (Replicate(asked, place).execution for _ in range(2))
         plain.outputs(0)
         wide.hold(plain)
         wide.outputs(0)
         missed = numpy.append(missed, 0)
-        wider = {"f": numpy.append(missed[:1], int(wide.rare[1] * len(runs) < zeros))}
+        wider = {"f": numpy.append(missed[:1], int(wide.rare[1] < plain.rare[1]))}
     refuse_rare({"f": missed}, wider, asked.particles * len(runs))
 
 
