@@ -18,7 +18,13 @@ from tplimits.program.parts import rebuilt, remembered
 
 
 class AxisLargest(AxisSum):
-    """The largest value over a finite axis: (function, bound index, axis name as a Symbol)."""
+    """The largest value over a finite axis: (function, bound index, axis name as a Symbol).
+
+    Made when numbers are taken: the derivative of a sum, which it would inherit, is not its own.
+    """
+
+    def _eval_derivative(self, symbol: sympy.Symbol) -> Expr:
+        raise TypeError(f"the largest value over `{self.axis}` is taken of numbers alone, and not differentiated")
 
 
 @remembered(1 << 10)

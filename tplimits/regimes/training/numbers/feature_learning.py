@@ -196,7 +196,7 @@ def trajectories(asked: TrainingRequest, executor: Executor | None, progress: Pr
 
 def _refuse_rare(asked: TrainingRequest, runs: Sequence[State]) -> None:
     """EvaluationError where hardly any particle makes an output at the start: it would stay 0, or be of a few."""
-    counts = numpy.array([run["gates"][RARE] for run in runs])
+    counts = numpy.array([run["gates"][RARE][0] for run in runs])
     missed = numpy.array([min(int(counts[:, 0].sum()), FEW)])
     wider = {}
     if counts[:, 1].any():  # those that are zeros on a wider law, too, as of inputs that are 0, are right
