@@ -222,15 +222,25 @@ def of_one_matrix(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix):
 
 
 @tp.block
+def of_logits_that_grow(x: tp.State["token"], Q: tp.Matrix, K: tp.Matrix, U: tp.Matrix):
+    y = x + U @ tp.tanh(Q @ x) / tp.sqrt(tp.n)
+    Y = tp.n * tp.avg((Q @ y) * (K @ y).rename(token="key"))
+    return y + tp.sum(tp.tanh(Y) * (U @ y).rename(token="key"), over="key") / tp.sqrt(tp.n)
+
+
+@tp.block
 def inside_itself(x: tp.State["token"], W: tp.Matrix):
     return x + W @ tp.tanh(W @ x) / tp.sqrt(tp.n)
 
 
 @pytest.mark.parametrize(
     "block",
-    [with_a_jump, of_what_was_added, of_its_direction, added_at_order_one, of_the_sum, of_one_matrix, inside_itself],
+    [
+        *(with_a_jump, of_what_was_added, of_its_direction, added_at_order_one),
+        *(of_the_sum, of_one_matrix, of_logits_that_grow, inside_itself),
+    ],
     ids=lambda b: b.name,
 )
 def test_what_sees_a_change_of_the_root_of_n_is_refused(block):
-    with pytest.raises(tp.NoLimitError):
+    with pytest.raises(tp.NoLimitError, match="is used twice in a row"):
         drift(block)
