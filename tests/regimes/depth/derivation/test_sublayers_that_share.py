@@ -222,6 +222,18 @@ def of_one_matrix(x: tp.State["token"], W: tp.Matrix, U: tp.Matrix):
 
 
 @tp.block
+def beside_the_state(x: tp.State["token"], W: tp.Matrix):
+    y = x + W @ x / 2
+    return y + W @ y / tp.sqrt(tp.n)
+
+
+@tp.block
+def beside_a_function_of_it(x: tp.State["token"], W: tp.Matrix):
+    y = x + x * tp.avg(x * x) + W @ x / tp.sqrt(tp.n)
+    return y + W @ y / tp.sqrt(tp.n)
+
+
+@tp.block
 def of_logits_that_grow(x: tp.State["token"], Q: tp.Matrix, K: tp.Matrix, U: tp.Matrix):
     y = x + U @ tp.tanh(Q @ x) / tp.sqrt(tp.n)
     Y = tp.n * tp.avg((Q @ y) * (K @ y).rename(token="key"))
@@ -237,7 +249,7 @@ def inside_itself(x: tp.State["token"], W: tp.Matrix):
     "block",
     [
         *(with_a_jump, of_what_was_added, of_its_direction, added_at_order_one),
-        *(of_the_sum, of_one_matrix, of_logits_that_grow, inside_itself),
+        *(beside_the_state, beside_a_function_of_it, of_the_sum, of_one_matrix, of_logits_that_grow, inside_itself),
     ],
     ids=lambda b: b.name,
 )
