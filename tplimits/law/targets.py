@@ -15,7 +15,7 @@ from sympy import Expr, S, Symbol
 
 from tplimits.errors import EvaluationError
 from tplimits.law.expectation import Expectations
-from tplimits.law.gaussians import Gaussians, InitialSource
+from tplimits.law.gaussians import Gaussians, InitialSource, independent
 from tplimits.law.hypotheses.moments import tail
 from tplimits.law.hypotheses.shells import diverging_pole
 from tplimits.law.hypotheses.tails import Growth
@@ -95,6 +95,10 @@ def infinite_at(
     means = sorted(value.free_symbols & state.engine.moments.keys(), key=lambda s: s.name)
     # what has numbers already was judged with them
     if not scalars or (value.free_symbols <= symbols and all(e.is_number for e in pairs.values())):
+        return ""
+    # nor do variances matter for what is bounded by a polynomial, and has no pole
+    growth = tail(value, independent(scalars))
+    if growth.kind in (Growth.BOUNDED, Growth.POLYNOMIAL) and growth.power is S.Infinity:
         return ""
     numbers = read([*means, *pairs.values()])
     known = {**constants, **dict(zip(means, numbers, strict=False))}

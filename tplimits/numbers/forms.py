@@ -8,9 +8,9 @@ lean on forms of the outer one.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import sympy
@@ -19,6 +19,7 @@ from sympy import Expr, S, Symbol
 from tplimits.law.closed_forms.integrand import step_products
 from tplimits.law.hypotheses.bounds import bounds, keeps_off
 from tplimits.law.means import BoxMean
+from tplimits.numbers.exponentials import of_differences, where_exponentials_meet
 from tplimits.program.nodes import functions
 from tplimits.program.nodes.functions import step
 from tplimits.program.nodes.normal_means import singular
@@ -27,10 +28,6 @@ from tplimits.program.parts import holds
 
 if TYPE_CHECKING:
     from tplimits.law.gaussians import Gaussians
-
-
-#: exponentials of one sum that are looked at pair by pair
-_MEETING = 8
 
 
 @dataclass(frozen=True)
@@ -68,6 +65,11 @@ class Integrand:
     locals: tuple[Inner | tuple[Symbol, Expr], ...]
     kinks: tuple[Expr, ...]
     turns: tuple[tuple[Expr, Expr], ...] = ()
+
+    @cached_property
+    def may_have_poles(self) -> bool:
+        """Whether the body is not seen to be finite everywhere."""
+        return bool(self.locals or singular(self.body) or holds(self.body, sympy.tan, sympy.cot))
 
     def reads(self) -> set[Symbol]:
         """All symbols that stand in it; the constants among them are what it is computed from."""
@@ -178,39 +180,7 @@ class _Lowering:
 
 def lower(integrand: Expr, variables: Sequence[Symbol], gaussians: Gaussians) -> Integrand:
     """The integrand over linear forms of the given Gaussian variables."""
-    return _integrand(_of_differences(integrand), _Lowering(variables, None, 0, gaussians), variables)
-
-
-def _of_differences(expr: Expr) -> Expr:
-    """With quotients e^a/(e^a + e^b)^p as functions of differences of exponents, (e^(a − a/p) + e^(b − a/p))^(−p).
-
-    Their forms are fewer by one, and nothing overflows.
-    """
-    if not expr.has(sympy.exp):
-        return expr
-    written = {}
-    for product in expr.atoms(sympy.Mul):
-        weights = [f for f in product.args if isinstance(f, sympy.exp)]
-        totals = [
-            f for f in product.args if f.is_Pow and f.exp.is_Integer and f.exp < 0 and _is_of_exponentials(f.base)
-        ]
-        if len(weights) == len(totals) == 1:
-            (weight,), (total,) = weights, totals
-            moved = sympy.Add(*(_moved(term, weight.args[0] / total.exp) for term in total.base.args))
-            written[product] = sympy.Mul(moved**total.exp, *(f for f in product.args if f not in (weight, total)))
-    return expr.xreplace(written)
-
-
-def _is_of_exponentials(total: Expr) -> bool:
-    return isinstance(total, sympy.Add) and all(_exponent(term) is not None for term in total.args)
-
-
-def _moved(term: Expr, by: Expr) -> Expr:
-    """A multiple of an exponential, or a number, times e^by."""
-    if term.is_number:
-        return term * sympy.exp(sympy.expand(by))
-    rest = [f for f in sympy.Mul.make_args(term) if not isinstance(f, sympy.exp)]
-    return sympy.Mul(*rest, sympy.exp(sympy.expand((_exponent(term) or S.Zero) + by)))
+    return _integrand(of_differences(integrand), _Lowering(variables, None, 0, gaussians), variables)
 
 
 def _integrand(expr: Expr, lowering: _Lowering, variables: Sequence[Symbol]) -> Integrand:
@@ -269,26 +239,8 @@ def _arguments(bodies: Sequence[Expr]) -> list[Expr]:
 def turns(bodies: Sequence[Expr]) -> list[tuple[Expr, Expr]]:
     """Arguments of smooth functions that change by no more than their value, each with what it vanishes with."""
     arguments = {n.args[0] for b in bodies for n in b.atoms(*TURNING) if n.args[0].free_symbols}
-    arguments |= {a for b in bodies for a in _where_exponentials_meet(b)}
+    arguments |= {a for b in bodies for a in where_exponentials_meet(b)}
     return [(a, k) for a in sorted(arguments, key=sympy.default_sort_key) for k in factors(a)]
-
-
-def _where_exponentials_meet(body: Expr) -> set[Expr]:
-    """Differences of the exponents in sums: e^(200x)/(e^(200x) + e^(200y)) turns where x = y, and not where x = 0."""
-    found: set[Expr] = set()
-    for node in body.atoms(sympy.Add):
-        exponents = [e for term in node.args if (e := _exponent(term)) is not None]
-        if 1 < len(exponents) <= _MEETING:
-            found |= {a - b for a, b in itertools.combinations(exponents, 2)}
-    return {a for a in found if a.free_symbols}
-
-
-def _exponent(term: Expr) -> Expr | None:
-    """a of a multiple of e^a, 0 of a number; None of others."""
-    if term.is_number:
-        return S.Zero
-    inside = [f.args[0] for f in sympy.Mul.make_args(term) if isinstance(f, sympy.exp)]
-    return inside[0] if len(inside) == 1 else None
 
 
 def factors(piece: Expr) -> list[Expr]:

@@ -38,7 +38,7 @@ _ADAPTED = 2
 #: agreement of two resolutions, relative to the mean of the absolute value, that needs no adapting; less is asked
 #: where every evaluation has to find the cuts first
 _AGREED, _AGREED_CURVED = 1e-13, 1e-9
-#: and of the means of the absolute value
+#: and of the means of the absolute value: a pole can cancel in the other
 _STEADY = 1e-2
 #: an integral with more than this part of it at the outermost nodes is not seen as a whole; of a product rule in more
 #: dimensions than one these are the nodes of least weight (lighter ones are left out)
@@ -123,7 +123,7 @@ class Quadrature:
             (coarse, coarse_size, _), (fine, size, far) = (
                 self._product(layout, cutting, 1, self.level + i, shifted=i == 0) for i in (0, 1)
             )
-            steady = abs(size[0] - coarse_size[0]) <= _STEADY * size[0]  # a pole can cancel in the value
+            steady = not integrand.may_have_poles or abs(size[0] - coarse_size[0]) <= _STEADY * size[0]
             agreed = _AGREED_CURVED if cutting.curved else _AGREED
             if steady and abs(coarse[0] - fine[0]) <= agreed * size[0]:
                 _refuse_unseen(integrand, cutting.radius, size, far)
