@@ -193,3 +193,15 @@ def test_of_a_rough_closed_form_and_its_integral_the_one_with_the_smaller_error_
         evaluation._Evaluation, "_integrated", lambda self, state, chosen: {"return": numbers[state is self.state]}
     )
     assert found._best_integrated(limit.observables)["return"].value == taken
+
+
+def test_what_rounding_leaves_of_no_variance_is_not_below_zero():
+    """step(s² + 1/n) is 1 whatever √n s is; second moments by quadrature leave some 1e-15 of its variance."""
+
+    @tp.program
+    def settled(x: tp.Vector, y: tp.Vector):
+        return tp.step(tp.avg(x * y) ** 2 + 1 / tp.n)
+
+    number = tp.derive(settled).evaluate()["return"]
+    assert number.value == pytest.approx(1.0, abs=1e-12)
+    assert 0.0 <= number.variance <= number.variance_error < 1e-12

@@ -28,5 +28,7 @@ def combined(wanted: Sequence[Target], numbers: Mapping[str, Number]) -> dict[st
         if spread is None:
             result[t.label] = number
         else:
-            result[t.label] = Number(number.value, number.error, number.method, spread.value, spread.error)
+            # rounding may leave less than nothing, which is no variance; how much tells how well it is known
+            variance, doubt = max(spread.value, 0.0), max(spread.error, -spread.value)
+            result[t.label] = Number(number.value, number.error, number.method, variance, doubt)
     return result
