@@ -192,3 +192,62 @@ def test_networks_behind_the_sign_of_a_scalar_learn_in_their_kernel() -> None:
     found = tp.classify(signed(lambda a: a, True), tp.NTP, tp.SGD())
     assert found.regime == "trivial"
     assert found.powers(1)["f"] == -1
+
+
+#: the same fluctuation √n·Avg(y z), with its power at other places
+FLUCTUATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "before": lambda y, z: tp.sqrt(tp.n) * tp.avg(y * z),
+    "inside": lambda y, z: tp.avg(tp.sqrt(tp.n) * y * z),
+    "of one factor": lambda y, z: tp.avg((tp.sqrt(tp.n) * y) * z),
+    "of the other": lambda y, z: tp.avg(z * (y * tp.n**0.5)),
+    "in two parts": lambda y, z: tp.avg((tp.n**0.25 * y) * (tp.n**0.25 * z)),
+    "before and inside": lambda y, z: tp.n**0.25 * tp.avg(tp.n**0.25 * y * z),
+    "named": lambda y, z: tp.avg((tp.sqrt(tp.n) * y * z).named("grown")),
+}
+
+
+def scores_in(average):
+    @tp.network
+    def scores(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, V: tp.Matrix, v: tp.Vector):
+        x = tp.tanh(tp.sum(U * ξ, over="d"))
+        return v * tp.tanh(average(W @ x, V @ x)) * x
+
+    return scores
+
+
+@pytest.mark.parametrize("optimizer", [tp.SGD(), tp.Adam()], ids=lambda o: o.name)
+@pytest.mark.parametrize("table", [tp.NTP, tp.MUP, tp.SP], ids=["NTP", "MUP", "SP"])
+def test_a_power_inside_an_average_is_one_before_it(table, optimizer):
+    """√n y z grows, its average is a fluctuation of order 1: networks inside and before were of two regimes in NTP."""
+    verdicts = {name: tp.classify(scores_in(f), table, optimizer) for name, f in FLUCTUATIONS.items()}
+    assert len({(v.regime, len(v.breaks)) for v in verdicts.values()}) == 1
+    if table is tp.NTP and optimizer.name == "SGD":
+        assert verdicts["inside"].regime == "feature"
+
+
+def test_gradient_descent_of_a_network_written_by_hand_moves_such_scores_by_order_one():
+    """a = √n·Avg(y z) in NTP: a step moves it by −η g (Avg x² Avg z² + Avg x² Avg y²), g = ∂f/∂a, whatever n is."""
+    moved = []
+    for n in (256, 1024, 4096):
+        rng = np.random.default_rng(n)
+        x, (W, V) = np.tanh(rng.standard_normal(n)), rng.standard_normal((2, n, n)) / np.sqrt(n)
+        v = rng.standard_normal(n) / np.sqrt(n)
+        y, z = W @ x, V @ x
+        a = y @ z / np.sqrt(n)
+        g = (v @ x) * (1 - np.tanh(a) ** 2)
+        # NTP: weights W = w/√n, and w moves by −∂f/∂w
+        after_y, after_z = y - g * z / np.sqrt(n) * (x @ x) / n, z - g * y / np.sqrt(n) * (x @ x) / n
+        moved.append((after_y @ after_z / np.sqrt(n) - a) / g)
+        assert moved[-1] == pytest.approx(-2 * (x @ x / n) ** 2, rel=0.2)
+    assert max(moved) - min(moved) < 0.15
+
+
+def test_sums_and_returned_vectors_keep_their_powers():
+    @tp.network
+    def growing(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        x = tp.tanh(tp.sum(U * ξ, over="d"))
+        s = tp.avg(tp.sqrt(tp.n) * (W @ x + x))
+        return tp.sqrt(tp.n) * v * x * s
+
+    told = in_one_spelling(growing)
+    assert told == growing

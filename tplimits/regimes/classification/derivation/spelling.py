@@ -4,6 +4,8 @@ a jump              |a|/a is sign(a), relu(a)/a is step(a)
 one at all neurons  a vector that is a scalar is read as that scalar
 written again       a vector that is an instruction is read there, wherever a body holds it
 cancelled           a sum of sums is one sum, where terms of them cancel: y − (y + b) is −b
+before averages     a growing power of n stands before the average of the product that it multiplies: Avg(√n q k) is
+                    √n·Avg(q k), of order 1 where q k is centred
 what is not read    the terms of the output that no readout multiplies are a vector of their own, a feature
 """
 
@@ -21,6 +23,7 @@ from tplimits.law.hypotheses.absolutes import over_moduli
 from tplimits.program.nodes.entries import OWN, AxisSum, Entry, Lookup, axis_symbol, entries, relocated
 from tplimits.program.nodes.functions import relu
 from tplimits.program.nodes.kinds import (
+    Avg,
     Instruction,
     Nonlin,
     OuterNonlin,
@@ -30,6 +33,7 @@ from tplimits.program.nodes.kinds import (
     standing,
 )
 from tplimits.program.parametrization.roles import roles
+from tplimits.regimes.classification.derivation.factors import powers_in
 
 if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
@@ -60,7 +64,7 @@ def in_one_spelling(network: Program) -> Program:
             named.setdefault(body, here)
     changed = tuple(instructions) != network.instructions
     network = network.replace(instructions=tuple(instructions)).returned if changed else network
-    return _with_unread_apart(network)
+    return _with_unread_apart(_with_powers_before_averages(network))
 
 
 def _constant(instructions: Sequence[Instruction], body: Expr) -> list[Entry]:
@@ -108,6 +112,41 @@ def _opened(instructions: Sequence[Instruction], term: Expr) -> tuple[Expr, ...]
         if isinstance(s, OuterNonlin) and not s.slots and s.body.is_Add:
             return tuple(term / e * t for part in standing(s, e).args for t in _opened(instructions, part))
     return (term,)
+
+
+def _with_powers_before_averages(network: Program) -> Program:
+    """The network in which no product of factors that are averaged, and read nowhere else, grows by a power of n.
+
+    Sums stay as they are: what cancels in √n·(tanh(y + s) − tanh(y)) is of the size of its power.
+    """
+    instructions = list(network.instructions)
+    for position, s in enumerate(network):
+        growth = _growth(s, network.known.width_symbols)
+        readers = [p for p in network.graph.successors(position) if p in network.read]
+        if growth == 1 or not readers or not all(isinstance(network[p], Avg) for p in readers):
+            continue
+        if not {position, *readers}.isdisjoint(network.returns):  # what is returned stays what it is
+            continue
+        assert isinstance(s, OuterNonlin)
+        instructions[position] = replace(s, body=s.body / growth)
+        for average in readers:
+            for p in network.graph.successors(average):
+                reading = instructions[p]
+                assert isinstance(reading, Nonlin)  # scalars are read by functions alone
+                means = [e for e in entries(reading.body) if e.source == average]
+                instructions[p] = replace(reading, body=reading.body.xreplace({e: growth * e for e in means}))
+    return network.replace(instructions=tuple(instructions))
+
+
+def _growth(s: Instruction, widths: frozenset[sympy.Symbol]) -> Expr:
+    """The power by which a product of vectors grows with the widths; 1 of all else."""
+    one = sympy.S.One
+    if not isinstance(s, OuterNonlin) or s.slots:
+        return one
+    powers = powers_in(s.body, widths)
+    held = [f for f in sympy.Mul.make_args(s.body) if f not in powers]
+    plain = all(p > 0 for p in powers.values()) and not any(isinstance(f, sympy.Add) for f in held)
+    return sympy.Mul(*powers) if powers and plain and any(f.has(Entry) for f in held) else one
 
 
 def _with_unread_apart(network: Program) -> Program:
