@@ -249,3 +249,16 @@ def test_what_lies_far_out_without_exponentials_is_nothing(variance):
         points=[1 + s],
     )
     assert abs(value - expected) <= error + 1e-9 * abs(expected) + 1e-30
+
+
+@pytest.mark.parametrize("searched", [16.0, 32.0, 64.0, 512.0])
+@pytest.mark.parametrize("f", [1 - sympy.tanh(x) ** 2, 1 - sympy.erf(x) ** 2, sympy.tanh(x) ** 2 / (1 + sympy.exp(-x))])
+def test_where_doubles_end_nothing_turns(f, searched):
+    """1 − tanh² is 0 in doubles beyond 19: an edge there is at another z for each variance, at four times the work."""
+    assert kinked(f, x, searched).kinks == ()
+
+
+@pytest.mark.parametrize("searched", [16.0, 64.0])
+def test_a_turn_beside_a_stretch_of_zeros_is_kept(searched):
+    assert kinked(1 - sympy.tanh(20 * x - 60) ** 2, x, searched).kinks == (3.0,)
+    assert kinked(heads.relu(x - 1), x, searched).kinks == (1.0,)

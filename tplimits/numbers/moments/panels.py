@@ -38,6 +38,8 @@ _TOLERANCE = 1e-15
 _ROUNDS = 12
 #: how far zeros are searched at least, if nothing is said, and up to where by small steps; more places are too many
 _LEAST_SEARCHED, _SEARCHED, _MOST_SEARCHED, _MOST = 16.0, 64.0, 4096.0, 4096
+#: these steps
+_STEP = 1 / 32
 #: points at which rounding is bounded
 _SEEN = 256
 #: by how much rounding moves a double root of a polynomial off the real line, relative to it
@@ -201,7 +203,7 @@ def _zeros(argument: Expr, variable: Symbol, searched: float) -> set[float]:
 
 
 def _line(searched: float) -> Array:
-    return numpy.linspace(-searched, searched, int(64 * searched) + 1)
+    return numpy.linspace(-searched, searched, int(2 * searched / _STEP) + 1)
 
 
 def _far_roots(argument: Expr, variable: Symbol) -> set[float]:
@@ -227,6 +229,8 @@ def _turns(function: Expr, variable: Symbol, searched: float) -> dict[float, flo
     for argument, place, relative in places:
         f = Kinked(argument, variable, ())
         for t in _zeros(place, variable, searched):
+            if _is_rounded_away(place, variable, t):
+                continue
             at = abs(float(f(numpy.array(t))))
             apart = abs(abs(f(t + numpy.array(_GRADES))) - at) > (at if relative else 1.0)
             width = _GRADES[min(int(apart.sum()), len(_GRADES) - 1)]
@@ -234,6 +238,16 @@ def _turns(function: Expr, variable: Symbol, searched: float) -> dict[float, flo
             if width < _SHARP * _panel(t) and (at or not relative):
                 found[t] = min(width, found.get(t, math.inf))
     return found
+
+
+def _is_rounded_away(place: Expr, variable: Symbol, t: float) -> bool:
+    """Whether a zero lies on a stretch where doubles are 0 and the function is not: 1 − tanh(x)² beyond 19.
+
+    The line that is searched may end within it.
+    """
+    f = Kinked(place, variable, ())
+    beside = [x for x in (t - _STEP, t + _STEP) if float(f(numpy.array(x))) == 0]
+    return len(beside) == 2 or any(in_digits(place, _DIGITS, {variable: sympy.Float(x)}) != 0 for x in beside)
 
 
 def _panel(t: float) -> float:
