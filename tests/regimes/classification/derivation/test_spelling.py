@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tplimits as tp
-from tplimits.regimes.classification.derivation.spelling import in_one_spelling
+from tplimits.regimes.classification.derivation.spelling import in_one_spelling, with_factors_before_averages
 
 
 @tp.network
@@ -242,12 +242,39 @@ def test_gradient_descent_of_a_network_written_by_hand_moves_such_scores_by_orde
     assert max(moved) - min(moved) < 0.15
 
 
-def test_sums_and_returned_vectors_keep_their_powers():
+def test_powers_of_every_term_and_of_averages_of_averages_are_before_them():
+    """n·Avg(y Avg(z u) r) with the powers at any place."""
+
+    def verdict(body):
+        @tp.network
+        def nested(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, V: tp.Matrix, R: tp.Matrix, v: tp.Vector):
+            x = tp.tanh(tp.sum(U * ξ, over="d"))
+            return v * tp.tanh(body(W @ x, V @ x, R @ x)) * x
+
+        found = tp.classify(nested, tp.NTP, tp.SGD())
+        return found.regime, len(found.breaks)
+
+    root = tp.sqrt(tp.n)
+    sums = {
+        verdict(lambda y, z, r: root * tp.avg(y * z + z * r)),
+        verdict(lambda y, z, r: tp.avg(root * (y * z + z * r))),
+        verdict(lambda y, z, r: tp.avg(root * y * z + root * z * r)),
+    }
+    assert sums == {("feature", 0)}
+    products = {
+        verdict(lambda y, z, r: root * tp.avg(y * r) * root * tp.avg(y * z)),
+        verdict(lambda y, z, r: tp.avg(root * (root * tp.avg(y * r)) * y * z)),
+        verdict(lambda y, z, r: tp.avg(root * tp.avg(root * y * r) * y * z)),
+        verdict(lambda y, z, r: tp.avg(tp.avg(tp.n * y * r) * y * z)),
+    }
+    assert len(products) == 1
+
+
+def test_returned_vectors_and_what_is_read_elsewhere_keep_their_powers():
     @tp.network
     def growing(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
         x = tp.tanh(tp.sum(U * ξ, over="d"))
-        s = tp.avg(tp.sqrt(tp.n) * (W @ x + x))
-        return tp.sqrt(tp.n) * v * x * s
+        y = (tp.sqrt(tp.n) * (W @ x)).named("y")
+        return tp.sqrt(tp.n) * v * x * tp.avg(y) * tp.tanh(y)
 
-    told = in_one_spelling(growing)
-    assert told == growing
+    assert with_factors_before_averages(growing) == growing

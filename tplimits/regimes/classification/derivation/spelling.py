@@ -4,7 +4,7 @@ a jump              |a|/a is sign(a), relu(a)/a is step(a)
 one at all neurons  a vector that is a scalar is read as that scalar
 written again       a vector that is an instruction is read there, wherever a body holds it
 cancelled           a sum of sums is one sum, where terms of them cancel: y − (y + b) is −b
-before averages     a growing power of n stands before the average of the product that it multiplies: Avg(√n q k) is
+before averages     growing powers of n, and scalars, stand before the average of what they multiply: Avg(√n q k) is
                     √n·Avg(q k), of order 1 where q k is centred
 what is not read    the terms of the output that no readout multiplies are a vector of their own, a feature
 """
@@ -20,7 +20,7 @@ import sympy
 from sympy import Expr, Integer
 
 from tplimits.law.hypotheses.absolutes import over_moduli
-from tplimits.program.nodes.entries import OWN, AxisSum, Entry, Lookup, axis_symbol, entries, relocated
+from tplimits.program.nodes.entries import NO_NEURON, OWN, AxisSum, Entry, Lookup, axis_symbol, entries, relocated
 from tplimits.program.nodes.functions import relu
 from tplimits.program.nodes.kinds import (
     Avg,
@@ -30,6 +30,7 @@ from tplimits.program.nodes.kinds import (
     ScalarNonlin,
     made_of,
     moved,
+    place_of,
     standing,
 )
 from tplimits.program.parametrization.roles import roles
@@ -64,7 +65,7 @@ def in_one_spelling(network: Program) -> Program:
             named.setdefault(body, here)
     changed = tuple(instructions) != network.instructions
     network = network.replace(instructions=tuple(instructions)).returned if changed else network
-    return _with_unread_apart(_with_powers_before_averages(network))
+    return _with_unread_apart(network)
 
 
 def _constant(instructions: Sequence[Instruction], body: Expr) -> list[Entry]:
@@ -114,39 +115,49 @@ def _opened(instructions: Sequence[Instruction], term: Expr) -> tuple[Expr, ...]
     return (term,)
 
 
-def _with_powers_before_averages(network: Program) -> Program:
-    """The network in which no product of factors that are averaged, and read nowhere else, grows by a power of n.
+def with_factors_before_averages(network: Program) -> Program:
+    """The network in which growing powers of n, and scalars, stand before the averages of what they multiply.
 
-    Sums stay as they are: what cancels in √n·(tanh(y + s) − tanh(y)) is of the size of its power.
+    They do where averages alone read what holds them.
     """
     instructions = list(network.instructions)
-    for position, s in enumerate(network):
-        growth = _growth(s, network.known.width_symbols)
+    for position in range(len(instructions)):
+        s = instructions[position]  # what it reads may have got a factor
+        factor = _common_factor(s, network.known.width_symbols)
         readers = [p for p in network.graph.successors(position) if p in network.read]
-        if growth == 1 or not readers or not all(isinstance(network[p], Avg) for p in readers):
+        if factor == 1 or not readers or not all(isinstance(network[p], Avg) for p in readers):
             continue
         if not {position, *readers}.isdisjoint(network.returns):  # what is returned stays what it is
             continue
         assert isinstance(s, OuterNonlin)
-        instructions[position] = replace(s, body=s.body / growth)
+        instructions[position] = replace(s, body=sympy.Add(*(t / factor for t in sympy.Add.make_args(s.body))))
         for average in readers:
+            mean = network[average]
+            assert isinstance(mean, Avg)
+            averaged = factor.xreplace(place_of(mean.operand, s.axes))
             for p in network.graph.successors(average):
                 reading = instructions[p]
                 assert isinstance(reading, Nonlin)  # scalars are read by functions alone
                 means = [e for e in entries(reading.body) if e.source == average]
-                instructions[p] = replace(reading, body=reading.body.xreplace({e: growth * e for e in means}))
+                swap = {e: averaged.xreplace(place_of(e, mean.axes)) * e for e in means}
+                instructions[p] = replace(reading, body=reading.body.xreplace(swap))
     return network.replace(instructions=tuple(instructions))
 
 
-def _growth(s: Instruction, widths: frozenset[sympy.Symbol]) -> Expr:
-    """The power by which a product of vectors grows with the widths; 1 of all else."""
-    one = sympy.S.One
+def _common_factor(s: Instruction, widths: frozenset[sympy.Symbol]) -> Expr:
+    """What multiplies every term of a function of vectors and is the same at all neurons; 1 where there is nothing."""
     if not isinstance(s, OuterNonlin) or s.slots:
-        return one
-    powers = powers_in(s.body, widths)
-    held = [f for f in sympy.Mul.make_args(s.body) if f not in powers]
-    plain = all(p > 0 for p in powers.values()) and not any(isinstance(f, sympy.Add) for f in held)
-    return sympy.Mul(*powers) if powers and plain and any(f.has(Entry) for f in held) else one
+        return sympy.S.One
+    found = {_alike(term, widths) for term in sympy.Add.make_args(s.body)}
+    return found.pop() if len(found) == 1 else sympy.S.One
+
+
+def _alike(term: Expr, widths: frozenset[sympy.Symbol]) -> Expr:
+    powers = powers_in(term, widths)
+    factors = [f for f, power in powers.items() if power > 0] if all(p > 0 for p in powers.values()) else []
+    held = [f for f in sympy.Mul.make_args(term) if f not in powers]
+    scalars = [f for f in held if f.has(Entry) and all(e.neuron == NO_NEURON for e in entries(f))]
+    return sympy.Mul(*factors, *scalars) if any(f.has(Entry) for f in held if f not in scalars) else sympy.S.One
 
 
 def _with_unread_apart(network: Program) -> Program:

@@ -28,7 +28,7 @@ from tplimits.regimes.classification.derivation.near_limits import without_power
 from tplimits.regimes.classification.derivation.needed import needed, needed_at_any
 from tplimits.regimes.classification.derivation.scaling import Scaling, scaling_of
 from tplimits.regimes.classification.derivation.sizes import NOTHING, Power
-from tplimits.regimes.classification.derivation.spelling import in_one_spelling
+from tplimits.regimes.classification.derivation.spelling import in_one_spelling, with_factors_before_averages
 from tplimits.regimes.classification.derivation.stable_point import counts
 from tplimits.regimes.classification.derivation.zeros_apart import with_zeros_apart
 
@@ -238,6 +238,7 @@ def verdict_on(network: Program, parametrization: Parametrization, optimizer: An
     """The verdict on a network."""
     network = traced = network.returned
     refuse_output_that_cancels(network)
+    network = with_factors_before_averages(network)
     # zeros in disguise are told by numbers, which large programs take too long for
     if len(total_of(network).program) <= LARGEST:
         network = in_one_spelling(network)
