@@ -14,6 +14,7 @@ from tplimits.numbers.expansion.averages import ROOT, Averages
 from tplimits.numbers.expansion.bodies import Bodies
 from tplimits.numbers.expansion.jets import Given, Jet
 from tplimits.numbers.expansion.nodes import Frame, Rough
+from tplimits.numbers.expansion.resolutions import divided
 from tplimits.program.nodes import functions as f
 from tplimits.program.nodes.entries import GaussMean, width_symbol
 from tplimits.program.nodes.evaluate import ARRAY_FUNCTIONS, evaluate
@@ -143,3 +144,25 @@ def test_polynomials_leave_a_variable_smooth():
     bodies.evaluate(g**3 - 2 * g, known)
     with pytest.raises(Rough):
         bodies.evaluate(sympy.tanh(g), known)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (f.step(f.maximum(g, Rational(1, 3)) - g), lambda x: x < 1 / 3),
+        (sympy.sign(f.minimum(g, Rational(1, 3)) - g), lambda x: -1.0 * (x > 1 / 3)),
+        (f.step(g - f.minimum(f.maximum(g, -1), 2)), lambda x: x > 2),
+        (f.step(f.where(g, Rational(1, 3), 5) - Rational(1, 3)), lambda x: x <= 0),
+    ],
+    ids=str,
+)
+def test_jumps_see_the_argument_that_a_maximum_returns(body, expected):
+    """x − (x − y) is y but for rounding, which would decide the jump at half of all nodes."""
+
+    def made(frame):
+        normal = Jet(frame.normal("n"))
+        found = Bodies(Averages(frame, {"n": 1.0}), {}, {n: 1.0}, str).evaluate(body, {g: normal})
+        return found.value.values, normal.value.values
+
+    found, nodes = divided("", 0.5, made)
+    assert numpy.array_equal(found, expected(nodes))

@@ -6,7 +6,7 @@ A kink needs Dirac's delta in its second derivative (`kinks`); a jump is read wh
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -165,16 +165,19 @@ class Bodies:
             return do.sum(bent, do.product(slope, do.sum(x, do.scaled(bent, -1.0))))
         if isinstance(expr, functions.maximum):
             x, y = map(read, expr.args)
-            return do.sum(y, self._relu(do.sum(x, do.scaled(y, -1.0)), expr))
+            bent = do.sum(y, self._relu(do.sum(x, do.scaled(y, -1.0)), expr))
+            return _exactly(bent, numpy.maximum, x, y)
         if isinstance(expr, functions.minimum):
             x, y = map(read, expr.args)
-            return do.sum(x, do.scaled(self._relu(do.sum(x, do.scaled(y, -1.0)), expr), -1.0))
+            bent = do.sum(x, do.scaled(self._relu(do.sum(x, do.scaled(y, -1.0)), expr), -1.0))
+            return _exactly(bent, numpy.minimum, x, y)
         if isinstance(expr, functions.where):
             kinked = without_jump(expr)
             if kinked is not None:
                 return read(kinked)
             c, x, y = map(read, expr.args)
-            return do.sum(y, do.product(self._step(c, expr), do.sum(x, do.scaled(y, -1.0))))
+            chosen = do.sum(y, do.product(self._step(c, expr), do.sum(x, do.scaled(y, -1.0))))
+            return _exactly(chosen, lambda c, x, y: numpy.where(c > 0, x, y), c, x, y)
         if isinstance(expr, near) and not expr.args[1].has(FORM):
             read_from = {e: Symbol(f"x {e}", real=True) for e in sorted(entries(expr), key=str)}
             jets = {name: known[e] for e, name in read_from.items()}
@@ -287,6 +290,14 @@ class Bodies:
     def told(self, expr: Expr) -> str:
         """A function and its line."""
         return f"{self.where}: `{self.shown(written(expr))}`"
+
+
+def _exactly(jet: Jet, function: Callable[..., Any], *arguments: Jet) -> Jet:
+    """With the value of a function that returns one of its arguments: x − (x − y) is y but for rounding.
+
+    A jump of min(x, y) − y would be decided by that rounding, at half of all neurons.
+    """
+    return replace(jet, value=mapped(function, *(argument.value for argument in arguments)))
 
 
 @remembered(1 << 10)
