@@ -11,7 +11,7 @@ import scipy.special
 import sympy
 
 from tplimits.numbers.moments.collinear import nested
-from tplimits.numbers.moments.panels import kinked
+from tplimits.numbers.moments.kinks import kinked
 
 x = sympy.Symbol("x", real=True)
 

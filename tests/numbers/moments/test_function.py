@@ -14,9 +14,10 @@ from tplimits.errors import EvaluationError
 from tplimits.numbers.moments.function import closed_code, moment, with_constants
 from tplimits.numbers.moments.linear import products
 from tplimits.numbers.moments.mehler import mehler, mehler_sum
-from tplimits.numbers.moments.panels import RADIUS, scale_edges
+from tplimits.numbers.moments.panels import scale_edges
 from tplimits.program.nodes import functions as heads
 from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.rules import REACH
 
 X, Y, Z = sympy.symbols("x y z", real=True)
 SMOOTH = {
@@ -309,7 +310,7 @@ def test_a_single_power_that_two_functions_have_in_common():
 @pytest.mark.parametrize("deviation", [1e-3, 0.5, 3.0, 16.0, 40.0])
 def test_panels_reach_from_end_to_end_without_a_gap(deviation):
     edges = scale_edges(deviation)
-    assert edges[0] == -edges[-1] == pytest.approx(-RADIUS) and (edges == -edges[::-1]).all()
+    assert edges[0] == -edges[-1] == pytest.approx(-REACH) and (edges == -edges[::-1]).all()
     assert numpy.diff(edges).min() > 0 and numpy.diff(edges).max() <= 0.5 + 1e-12
     assert (abs(edges) <= 0.5 / max(deviation, 1.0) + 1e-12).sum() >= 3  # half a unit of x, or of z where that is less
 

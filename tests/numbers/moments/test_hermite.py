@@ -8,7 +8,8 @@ import sympy
 
 from tplimits.errors import EvaluationError
 from tplimits.numbers.moments import hermite
-from tplimits.numbers.moments.panels import Kinked, scale_edges
+from tplimits.numbers.moments.kinks import Kinked
+from tplimits.numbers.moments.panels import scale_edges
 
 X = sympy.Symbol("x", real=True)
 

@@ -12,16 +12,10 @@ import sympy
 
 from tplimits.numbers.moments.function import moment
 from tplimits.numbers.moments.hermite import hermite_rows
-from tplimits.numbers.moments.panels import (
-    RADIUS,
-    _panel_sums,
-    kinked,
-    nodes_between,
-    scale_edges,
-    settled_edges,
-    with_kinks,
-)
+from tplimits.numbers.moments.kinks import kinked
+from tplimits.numbers.moments.panels import _panel_sums, nodes_between, scale_edges, settled_edges, with_kinks
 from tplimits.program.nodes import functions as heads
+from tplimits.program.nodes.rules import REACH
 
 x = sympy.Symbol("x", real=True)
 
@@ -40,7 +34,7 @@ def test_nodes_integrate_polynomials_on_every_panel():
 def test_edges_are_symmetric_and_reach_both_ends(deviation):
     edges = scale_edges(deviation)
     assert (edges == -edges[::-1]).all() and (numpy.diff(edges) > 0).all()
-    assert edges[-1] == RADIUS and 0.0 in edges and numpy.diff(edges).max() <= 0.5 + 1e-12
+    assert edges[-1] == REACH and 0.0 in edges and numpy.diff(edges).max() <= 0.5 + 1e-12
     if deviation > 1:  # in x = deviation · z panels no wider than a function of scale one needs
         near = edges[(edges > 0) & (edges * deviation < 2)]
         assert len(near) >= 3
@@ -249,16 +243,3 @@ def test_what_lies_far_out_without_exponentials_is_nothing(variance):
         points=[1 + s],
     )
     assert abs(value - expected) <= error + 1e-9 * abs(expected) + 1e-30
-
-
-@pytest.mark.parametrize("searched", [16.0, 32.0, 64.0, 512.0])
-@pytest.mark.parametrize("f", [1 - sympy.tanh(x) ** 2, 1 - sympy.erf(x) ** 2, sympy.tanh(x) ** 2 / (1 + sympy.exp(-x))])
-def test_where_doubles_end_nothing_turns(f, searched):
-    """1 − tanh² is 0 in doubles beyond 19: an edge there is at another z for each variance, at four times the work."""
-    assert kinked(f, x, searched).kinks == ()
-
-
-@pytest.mark.parametrize("searched", [16.0, 64.0])
-def test_a_turn_beside_a_stretch_of_zeros_is_kept(searched):
-    assert kinked(1 - sympy.tanh(20 * x - 60) ** 2, x, searched).kinks == (3.0,)
-    assert kinked(heads.relu(x - 1), x, searched).kinks == (1.0,)

@@ -13,8 +13,9 @@ import math
 import numpy
 
 from tplimits.arrays import Array
-from tplimits.numbers.moments.panels import RADIUS, UNSEEN, Kinked, nodes_between, scale_edges, with_kinks
-from tplimits.program.nodes.rules import density, hermite
+from tplimits.numbers.moments.kinks import UNSEEN, Kinked
+from tplimits.numbers.moments.panels import nodes_between, scale_edges, with_kinks
+from tplimits.program.nodes.rules import REACH, density, hermite
 
 _INNER = 9.0
 _SMOOTH = 0.25
@@ -49,12 +50,12 @@ def _outer(
     width = s / abs(slope) if slope else math.inf
     for kink in h.kinks:
         centre = kink / slope if slope else math.inf
-        if abs(centre) < RADIUS:
+        if abs(centre) < REACH:
             # panels halve towards the kink down to the width on which the smoothed function varies
             levels = max(0, min(_LEVELS, math.ceil(math.log2(1 / width)))) if width > 0 else 0
             reach = 0.5 ** numpy.arange(1, levels + 3)
             parts += [centre - reach, centre + reach, numpy.array([centre])]
-    edges = numpy.unique(numpy.clip(numpy.concatenate(parts), -RADIUS, RADIUS))
+    edges = numpy.unique(numpy.clip(numpy.concatenate(parts), -REACH, REACH))
     z, w = nodes_between(edges, count)
     weighted = f(deviation * z) * density(z) * w
     values = weighted * _smoothed(h, slope * z, s, inner)

@@ -7,14 +7,18 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.law.hypotheses.read_where import may_lie_far_out
-from tplimits.numbers.moments.panels import RADIUS, Kinked, nodes_between, settled_edges, with_kinks
-from tplimits.program.nodes.rules import density, hermite_polynomials
+from tplimits.numbers.moments.panels import nodes_between, settled_edges, with_kinks
+from tplimits.program.nodes.rules import REACH, density, hermite_polynomials
+
+if TYPE_CHECKING:
+    from tplimits.numbers.moments.kinks import Kinked
 
 #: orders tried; a higher one where the remainder of a lower one is above `_SMALL` of E f²
 ORDERS = (64, 256)
@@ -144,10 +148,10 @@ def _refuse_unseen(f: Kinked, edges: Array, deviation: float, power: int) -> Non
     # as shares of the largest one: squares of small numbers are no doubles
     sizes = (values / (values.max() or 1.0)) ** power * w * density(z)
     # what lies just inside the edge tells what lies outside, also where nothing of it is a double
-    if sizes[abs(z) > RADIUS - 0.5].sum() >= _OUTSIDE * sizes.sum():
+    if sizes[abs(z) > REACH - 0.5].sum() >= _OUTSIDE * sizes.sum():
         raise FarOutError(
             f"moment not established: the mean of `{f.function}` to the power {power} lies further out than quadrature "
-            f"looks, at {RADIUS:.0f} standard deviations, or is too small for a double. Narrow the argument of the "
+            f"looks, at {REACH:.0f} standard deviations, or is too small for a double. Narrow the argument of the "
             "exponential, or give it a form whose mean is closed."
         )
 

@@ -6,7 +6,7 @@ from sympy import Expr, Symbol
 
 from tplimits.arrays import Array
 from tplimits.law.gaussians import independent
-from tplimits.numbers.moments.panels import Kinked, kinked, reach
+from tplimits.numbers.moments.kinks import Kinked, kinked, reach
 from tplimits.numbers.near_zero import continued
 from tplimits.program.parts import remembered
 

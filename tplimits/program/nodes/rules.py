@@ -34,6 +34,9 @@ NOT_SEEN = "is not seen to be a finite real number: keep the function away from 
 #: f times the density at places
 Line = Callable[[Array], Array]
 
+#: beyond these deviations the density times a square root of it is below double rounding
+REACH = 14.0
+
 
 def density(z: Array) -> Array:
     """The standard normal density."""

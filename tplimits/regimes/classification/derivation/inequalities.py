@@ -269,3 +269,16 @@ def real_symbols(exponents: Mapping[str, Exponents], a_out: Expr) -> dict[sympy.
     """Twins of all symbols that are real, so that inequalities between them make sense."""
     found = set().union(a_out.free_symbols, *(e.symbols for e in exponents.values()))
     return {s: sympy.Symbol(s.name, real=True) for s in found}
+
+
+def simplified(condition: sympy.Basic) -> sympy.Basic:
+    """A condition in as few words as SymPy finds: an interval where it is about one symbol."""
+    if condition in (sympy.true, sympy.false):
+        return condition
+    symbols = sorted(condition.free_symbols, key=str)
+    if len(symbols) == 1:
+        found = condition.as_set()
+        if found == sympy.S.Reals:
+            return sympy.true
+        return sympy.false if found == sympy.S.EmptySet else found.as_relational(symbols[0])
+    return condition

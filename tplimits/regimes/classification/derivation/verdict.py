@@ -22,7 +22,13 @@ from tplimits.program.parametrization.roles import Roles, is_centred, roles
 from tplimits.regimes.classification.derivation.activations import Finding, findings
 from tplimits.regimes.classification.derivation.at_start import AtStart, at_start
 from tplimits.regimes.classification.derivation.counting import Counting
-from tplimits.regimes.classification.derivation.inequalities import Inequality, InequalityTable, Parameter, real_symbols
+from tplimits.regimes.classification.derivation.inequalities import (
+    Inequality,
+    InequalityTable,
+    Parameter,
+    real_symbols,
+    simplified,
+)
 from tplimits.regimes.classification.derivation.means import LARGEST, means_of
 from tplimits.regimes.classification.derivation.near_limits import without_powers_in_jumps
 from tplimits.regimes.classification.derivation.needed import needed, needed_at_any
@@ -221,24 +227,11 @@ class StabilityVerdict:
                 yield f"{p.name} has scaled gradients n^d g of size n^({wrong[1]}) in step {wrong[0]}"
 
 
-def simplified(condition: sympy.Basic) -> sympy.Basic:
-    """A condition in as few words as SymPy finds: an interval where it is about one symbol."""
-    if condition in (sympy.true, sympy.false):
-        return condition
-    symbols = sorted(condition.free_symbols, key=str)
-    if len(symbols) == 1:
-        found = condition.as_set()
-        if found == sympy.S.Reals:
-            return sympy.true
-        return sympy.false if found == sympy.S.EmptySet else found.as_relational(symbols[0])
-    return condition
-
-
 def verdict_on(network: Program, parametrization: Parametrization, optimizer: Any) -> StabilityVerdict:
     """The verdict on a network."""
-    network = traced = network.returned
-    refuse_output_that_cancels(network)
-    network = with_factors_before_averages(network)
+    traced = network.returned
+    refuse_output_that_cancels(traced)
+    network = with_factors_before_averages(traced)
     # zeros in disguise are told by numbers, which large programs take too long for
     if len(total_of(network).program) <= LARGEST:
         network = in_one_spelling(network)
