@@ -154,7 +154,7 @@ def test_polynomials_leave_a_variable_smooth():
         (f.step(g - f.minimum(f.maximum(g, -1), 2)), lambda x: x > 2),
         (f.step(f.where(g, Rational(1, 3), 5) - Rational(1, 3)), lambda x: x <= 0),
     ],
-    ids=str,
+    ids=["maximum", "minimum", "clip", "where"],
 )
 def test_jumps_see_the_argument_that_a_maximum_returns(body, expected):
     """x − (x − y) is y but for rounding, which would decide the jump at half of all nodes."""
