@@ -75,15 +75,3 @@ def test_fewer_nodes_where_particles_may_take_over(method, fluctuations, nodes):
     assert AUTO != QUADRATURE
     asked = _Evaluation(None, SimpleNamespace(fluctuations=fluctuations), {}, method, None)
     assert vars(asked.budget) == vars(type(asked.budget)(nodes))
-
-
-def test_an_axis_may_be_called_as_the_parameter_of_what_reads_it():
-    @tp.program
-    def program(U: tp.Vector["name"], W: tp.Matrix):
-        h = tp.tanh(U)
-        return tp.avg((W @ h).named("image") * U)
-
-    limit = tp.derive(program.bind(name=2))
-    assert limit.ket("h", name=1) == limit.ket("h[name=1]") != limit.ket("h", name=0)
-    assert limit.hat("image", name=1) == limit.hat("image[name=1]")
-    assert limit.dot("image", name=1) == limit.scalar("return", name=1) == 0

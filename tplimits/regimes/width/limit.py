@@ -72,19 +72,19 @@ class WidthLimit(Written):
     _format: ClassVar[str] = json_report.LIMIT
     _template: ClassVar[str] = "width_limit.html"
 
-    def ket(self, name: str, /, **index: int) -> Any:
+    def ket(self, name: str, **index: int) -> Any:
         """|name⟩ as an expression; a family without indices gives an array of expressions."""
         return self._names.family(name, index, lambda key: self._written(self._names.ket(key).expr))
 
-    def hat(self, name: str, /, **index: int) -> Any:
+    def hat(self, name: str, **index: int) -> Any:
         """The hat part of an image W x; ProgramError when `name` is not one."""
         return self._names.family(name, index, lambda key: self._names.image(key).hat)
 
-    def dot(self, name: str, /, **index: int) -> Any:
+    def dot(self, name: str, **index: int) -> Any:
         """The dot part of an image W x."""
         return self._names.family(name, index, lambda key: self._written(self._names.image(key).dot_expr))
 
-    def scalar(self, name: str, /, **index: int) -> Any:
+    def scalar(self, name: str, **index: int) -> Any:
         """The limit of a scalar."""
         return self._names.family(name, index, lambda key: self._tidied(self._names.scalar(key)))
 
