@@ -1,6 +1,7 @@
 """A verdict does not depend on what a program gives a name to, nor on the order in which it is written."""
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -220,7 +221,7 @@ def scores_in(average):
 def test_a_power_inside_an_average_is_one_before_it(table, optimizer):
     """√n y z grows, its average is a fluctuation of order 1: networks inside and before were of two regimes in NTP."""
     verdicts = {name: tp.classify(scores_in(f), table, optimizer) for name, f in FLUCTUATIONS.items()}
-    assert len({(v.regime, len(v.breaks)) for v in verdicts.values()}) == 1
+    assert len({(v.regime, v.powers(1)["f"], v.powers(2)["f"]) for v in verdicts.values()}) == 1
     if table is tp.NTP and optimizer.name == "SGD":
         assert verdicts["inside"].regime == "feature"
 
@@ -265,9 +266,52 @@ def test_powers_of_every_term_and_of_averages_of_averages_are_before_them():
         verdict(lambda y, z, r: root * tp.avg(y * r) * root * tp.avg(y * z)),
         verdict(lambda y, z, r: tp.avg(root * (root * tp.avg(y * r)) * y * z)),
         verdict(lambda y, z, r: tp.avg(root * tp.avg(root * y * r) * y * z)),
-        verdict(lambda y, z, r: tp.avg(tp.avg(tp.n * y * r) * y * z)),
+        verdict(lambda y, z, r: tp.n * tp.avg(tp.avg(y * r) * y * z)),
     }
-    assert len(products) == 1
+    assert products == {("feature", 0)}
+
+
+@pytest.mark.parametrize(("table", "step"), [(tp.NTP, 0), (tp.MUP, Fraction(1, 2))], ids=["NTP", "MUP"])
+def test_names_stay_with_what_they_name(table, step):
+    """a = Avg(√n y z) moves by √n more than Avg(y z); the vector √n y z is a value of one spelling alone."""
+
+    @tp.network
+    def named(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, V: tp.Matrix, v: tp.Vector):
+        x = tp.tanh(tp.sum(U * ξ, over="d"))
+        grown = (tp.sqrt(tp.n) * (W @ x) * (V @ x)).named("grown")
+        return v * tp.tanh(tp.avg(grown).named("a")) * x
+
+    found = tp.classify(named, table, tp.SGD())
+    assert found.powers(1)["a"] == step
+    assert "grown" not in found.powers(1)
+
+
+def test_factors_of_families_stand_where_their_averages_are_read():
+    """Σ over key of c[key] Avg(y z[key]), also with the axis of what is averaged renamed on the way."""
+
+    def verdict(scores):
+        @tp.network
+        def attending(ξ: tp.Input["t", "d"], U: tp.Vector["d"], W: tp.Matrix, V: tp.Matrix, v: tp.Vector):
+            x = tp.tanh(tp.sum(U * ξ, over="d"))
+            y, z = W @ x, (V @ x).rename(t="key")
+            c = (tp.avg(y * y)).rename(t="key")
+            return tp.mean(v * tp.sum(tp.tanh(scores(y, z, c)) * x.rename(t="key"), over="key"), over="t")
+
+        found = tp.classify(attending.bind(t=2), tp.NTP, tp.SGD())
+        return found.regime, len(found.breaks), found.powers(1)["f"]
+
+    root = tp.sqrt(tp.n)
+    assert (
+        len(
+            {
+                verdict(lambda y, z, c: root * c * tp.avg(y * z)),
+                verdict(lambda y, z, c: tp.avg(root * c * y * z)),
+                verdict(lambda y, z, c: root * tp.avg(c * y * z)),
+                verdict(lambda y, z, c: tp.avg(root * (c * z).rename(key="other") * y).rename(other="key")),
+            }
+        )
+        == 1
+    )
 
 
 def test_returned_vectors_and_what_is_read_elsewhere_keep_their_powers():

@@ -11,6 +11,7 @@ what is not read    the terms of the output that no readout multiplies are a vec
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -118,30 +119,49 @@ def _opened(instructions: Sequence[Instruction], term: Expr) -> tuple[Expr, ...]
 def with_factors_before_averages(network: Program) -> Program:
     """The network in which growing powers of n, and scalars, stand before the averages of what they multiply.
 
-    They do where averages alone read what holds them.
+    They do where averages alone read what holds them.  The product keeps the name of the average.
     """
-    instructions = list(network.instructions)
-    for position in range(len(instructions)):
-        s = instructions[position]  # what it reads may have got a factor
-        factor = _common_factor(s, network.known.width_symbols)
-        readers = [p for p in network.graph.successors(position) if p in network.read]
-        if factor == 1 or not readers or not all(isinstance(network[p], Avg) for p in readers):
-            continue
-        if not {position, *readers}.isdisjoint(network.returns):  # what is returned stays what it is
-            continue
-        assert isinstance(s, OuterNonlin)
-        instructions[position] = replace(s, body=sympy.Add(*(t / factor for t in sympy.Add.make_args(s.body))))
-        for average in readers:
-            mean = network[average]
-            assert isinstance(mean, Avg)
-            averaged = factor.xreplace(place_of(mean.operand, s.axes))
-            for p in network.graph.successors(average):
-                reading = instructions[p]
-                assert isinstance(reading, Nonlin)  # scalars are read by functions alone
-                means = [e for e in entries(reading.body) if e.source == average]
-                swap = {e: averaged.xreplace(place_of(e, mean.axes)) * e for e in means}
-                instructions[p] = replace(reading, body=reading.body.xreplace(swap))
-    return network.replace(instructions=tuple(instructions))
+    factors: dict[int, Expr] = {}
+    means: list[int] = []
+    for position, s in enumerate(network):
+        readers = [*network.graph.successors(position)]
+        read_by_averages = readers and all(isinstance(network[p], Avg) for p in readers)
+        if read_by_averages and position not in network.returns:
+            factor = _common_factor(s, network.known.width_symbols)
+            if factor != 1:
+                factors[position] = factor
+                means += readers
+    if not means:
+        return network
+    means.sort()
+
+    def place(position: int) -> int:
+        return position + bisect.bisect_right(means, position)
+
+    instructions: list[Instruction] = []
+    for position, s in enumerate(network):
+        if position in factors:
+            assert isinstance(s, OuterNonlin)
+            body = sympy.Add(*(t / factors[position] for t in sympy.Add.make_args(s.body)))
+            s = replace(s, name=_apart(network, s.name), body=body)
+        mean = position in means
+        instructions.append(moved(replace(s, name=_apart(network, s.name)) if mean else s, place))
+        if mean:
+            assert isinstance(s, Avg)
+            here = Entry(Integer(place(position) - 1), NO_NEURON, *map(axis_symbol, s.axes))
+            vector = s.operand.source
+            factor = factors[vector].xreplace(place_of(s.operand, network[vector].axes))
+            instructions.append(ScalarNonlin(s.name, s.axes, s.line, body=relocated(factor, place) * here))
+    names = {name: p for name, p in network.names.items() if p not in factors}
+    return network.replace(names=names).rearranged(instructions, place)
+
+
+def _apart(network: Program, name: str) -> str:
+    """What is called no more by its name, without its factor: no value of the program has it."""
+    found = f"_{name.strip('_')}_apart"
+    while found in network.names:
+        found += "_"
+    return found
 
 
 def _common_factor(s: Instruction, widths: frozenset[sympy.Symbol]) -> Expr:
