@@ -204,4 +204,4 @@ def test_what_rounding_leaves_of_no_variance_is_not_below_zero():
 
     number = tp.derive(settled).evaluate()["return"]
     assert number.value == pytest.approx(1.0, abs=1e-12)
-    assert 0.0 <= number.variance <= number.variance_error < 1e-12
+    assert number.variance == 0.0 < number.variance_error < 1e-12

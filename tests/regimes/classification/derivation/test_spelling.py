@@ -308,6 +308,10 @@ def test_factors_of_families_stand_where_their_averages_are_read():
                 verdict(lambda y, z, c: tp.avg(root * c * y * z)),
                 verdict(lambda y, z, c: root * tp.avg(c * y * z)),
                 verdict(lambda y, z, c: tp.avg(root * (c * z).rename(key="other") * y).rename(other="key")),
+                # the average reads the vector with its axis at another one
+                verdict(
+                    lambda y, z, c: tp.avg((root * (c * z).rename(key="other") * y).named("w").rename(other="key"))
+                ),
             }
         )
         == 1
