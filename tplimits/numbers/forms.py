@@ -24,7 +24,7 @@ from tplimits.program.nodes import functions
 from tplimits.program.nodes.functions import step
 from tplimits.program.nodes.normal_means import singular
 from tplimits.program.nodes.properties import SIGNED, TURNING
-from tplimits.program.parts import holds
+from tplimits.program.parts import addends, holds
 
 if TYPE_CHECKING:
     from tplimits.law.gaussians import Gaussians
@@ -103,7 +103,8 @@ class _Lowering:
         # what is no part of a slope stays as it is: a square that is multiplied out is negative by its rounding
         constant = [a for a in sympy.Add.make_args(expr) if not self.depends(a)]
         slope = []
-        for term in sympy.Add.make_args(sympy.expand(expr - sympy.Add(*constant))):
+        # arguments of functions stay as they are: functions of variables are no linear form, however they are written
+        for term in sympy.Add.make_args(sympy.Add(*addends(expr - sympy.Add(*constant)))):
             mine = [f for f in sympy.Mul.make_args(term) if self.depends(f)]
             if not mine:
                 constant.append(term)
