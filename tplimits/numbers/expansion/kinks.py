@@ -16,6 +16,7 @@ import numpy
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError, NoLimitError
+from tplimits.numbers.expansion.crossings import NOWHERE, crossing
 from tplimits.numbers.expansion.fields import Field, aligned, mapped, plus, times
 from tplimits.numbers.expansion.hidden import hides_island
 from tplimits.numbers.expansion.newton import NEAR, differences, polynomial, zero_of
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 AT_KINK = 1e-9
 #: places between two nodes that are looked at where a parabola falls below a share of the least value, in few rows
 _LOOKED, _SHALLOW, _FEW = 33, 0.5, 100
-#: a place where no neuron is, for what does not cross its kink
-_NOWHERE = 30.0
 #: a mark this near to a zero was meant for it
 _MEANT = 0.3
 #: nodes this near to one another are one
@@ -159,7 +158,7 @@ class Kinks:
             # no node stands there yet: the pass begins again with the variable divided at this place
             if mark is None:
                 raise self._split(u, Field(u.dims[:-1], root))
-            there = root < _NOWHERE
+            there = root < NOWHERE
             off = numpy.where(there, u.values[..., first + mark], 0.0)
             # what stands on the mark is one more value of the function near to its zero
             root, slope = zero.beside(nodes[..., first + mark], off, there)
@@ -169,8 +168,17 @@ class Kinks:
             safe = numpy.where(there, numpy.abs(slope), 1.0)
             # weight SLIGHT·φ(g₀) times this is φ(g₀)/|∂h/∂g|
             found[..., first + mark] = numpy.where(there, 1 / (SLIGHT * safe), 0.0)
-        others |= taken
+        if taken - others:
+            others |= taken
+            self._divide_crossings(last.number, others)
         return Field(u.dims, found) if zeros else None
+
+    def _divide_crossings(self, number: int, marks: Set[int]) -> None:
+        """Divide an earlier variable where places of kinks cross, as soon as these are exact."""
+        places = self.frame.splits.get(number, [])
+        found = crossing([places[m] for m in sorted(marks) if m < len(places)], self.frame.variables)
+        if found:
+            raise Split(*found)
 
     def _zeros(self, u: Array, nodes: Array, marks: int, along: Mask | None = None) -> list[_Zero]:
         """Zeros in the last variable for all values of the others; beyond all where there is none, or `along`."""
@@ -199,7 +207,7 @@ class Kinks:
             crowded = (numpy.diff(near[0], axis=-1) < _TOGETHER).any(axis=-1) | ~numpy.isfinite(root * slope)
             for row in map(tuple, numpy.argwhere(crosses & crowded)):
                 root[row], slope[row] = _apart(g[row], v[row], int(here[row].argmax()))
-            root, slope = numpy.where(crosses, root, _NOWHERE), numpy.where(crosses, slope, 1.0)
+            root, slope = numpy.where(crosses, root, NOWHERE), numpy.where(crosses, slope, 1.0)
             zeros.append(_Zero(root, slope, *near))
         return zeros
 
@@ -223,7 +231,7 @@ class Kinks:
         Zeros may lie nearer to one another than a place is read off: none has that of another zero of its function,
         which is `taken`, nor moves that of `others`.
         """
-        there = zero.root < _NOWHERE
+        there = zero.root < NOWHERE
         away, off = numpy.abs(marks - zero.root[..., None])[there], numpy.abs(values)[there].max(axis=0, initial=0.0)
         on = off <= AT_KINK * max(1.0, float(numpy.abs(zero.slope).max()))
         near = (away < _MEANT).all(axis=0) & (away.mean(axis=0) < _MEANT / 10)
