@@ -3,10 +3,14 @@
 import numpy
 import pytest
 import scipy.special
+import scipy.stats
 from expanded import expansion_of_one_layer, recurrent, tied, tied_relu
 
 import tplimits as tp
-from tplimits.numbers.expansion.resolutions import STEPS, Bracket, drawn, fitting
+from tplimits.numbers.expansion.fields import constant
+from tplimits.numbers.expansion.kinks import NoDefinitePlace
+from tplimits.numbers.expansion.nodes import Moved
+from tplimits.numbers.expansion.resolutions import STEPS, Bracket, Divisions, drawn, fitting
 from tplimits.numbers.expansion.tables import numbers_of
 
 
@@ -214,3 +218,40 @@ def test_a_function_of_two_variables_that_bends_between_their_nodes():
     limit, bias, _ = by_parts(lambda u: numpy.logaddexp(0, 100 * u) ** 2, 0)
     assert abs(found.limit.value - limit) < found.limit.error and found.limit.error < 1e-4 * limit
     assert abs(found.bias.value - bias / 2) < found.bias.error
+
+
+def moved(value, times, start=None):
+    """One place moved so often, with the values of its function there; as what has been moved before."""
+    found = start or Divisions(splits={0: [constant(0.3)]})
+    for k in range(times):
+        found.move(Moved(0, constant(0.3 + 0.001 * k), 0, constant(value(k))))
+    return found
+
+
+def test_a_place_that_comes_no_nearer_to_a_zero_is_at_none():
+    """As of y − sign(x)/4 in x, which jumps over 0; what comes nearer at last, or is another place, has time."""
+    with pytest.raises(NoDefinitePlace, match="jumps over 0"):
+        moved(lambda k: 0.2 + 0.001 * k, 60)
+    found = moved(lambda k: 2.0 ** (-k // 8), 150)  # as of a steep function: slowly
+    assert len(found.splits[0]) == 1
+    found = moved(lambda k: 0.2, 30)
+    found.splits[0].append(constant(0.7))
+    found.move(Moved(0, constant(0.8), 1, constant(0.2)))
+    moved(lambda k: 0.2, 30, found)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("place", [0.08, -0.7])
+def test_kinks_of_what_jumps_in_a_later_variable(place):
+    """E |y − s|, s = ±¼ as x is beyond a place: on points that are spread, for in x there is no kink."""
+
+    @tp.program
+    def program(y: tp.Vector, x: tp.Vector):
+        return tp.avg(tp.abs(y - tp.sign(x - place) / 4))
+
+    normal = scipy.stats.norm
+    mean = 2 * normal.pdf(0.25) + 0.25 * (2 * normal.cdf(0.25) - 1)
+    found = tp.derive(program, tp.FiniteWidth()).evaluate()["return"]
+    for number, true in ((found.limit, mean), (found.variance, 17 / 16 - mean**2)):
+        assert number.method == "particles"
+        assert abs(number.value - true) < 5 * number.error < 0.01

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from tplimits.law.observables import Observable, ScalarObservable
 from tplimits.numbers.expansion.averages import Averages
 from tplimits.numbers.expansion.fields import MOST_ENTRIES, Field, TooLarge, aligned
 from tplimits.numbers.expansion.jets import Jet, number
+from tplimits.numbers.expansion.kinks import NoDefinitePlace
 from tplimits.numbers.expansion.nodes import Frame, Moved, Rough, Singular, Split
 from tplimits.numbers.expansion.programs import Numbers, Pass
 from tplimits.numbers.expansion.samples import Samples, Spread
@@ -34,6 +36,8 @@ _MARGIN = 2.0
 _MOST_PASSES = 200
 #: a place that is read off nodes comes nearer by this factor in each pass, or is found by chords
 _FAST = 0.1
+#: moves of one place that do not bring it nearer by half, as where a function jumps over 0: a zero has been found then
+_VAIN = 40
 
 
 @dataclass(frozen=True)
@@ -181,10 +185,16 @@ class Divisions:
     splits: dict[int, list[Field]] = field(default_factory=dict)
     #: around what the place that was moved last is to be, and which it is
     bracket: tuple[tuple[int, int], Bracket] | None = None
+    #: what its function was there at least, and how often it has been moved since
+    nearest: tuple[float, int] = (math.inf, 0)
 
     def move(self, moved: Moved) -> None:
-        """Move a place, to within what passes in a row have found around it."""
+        """Move a place, to within what passes in a row have found around it; NoDefinitePlace where it is at none."""
         places, key = list(self.splits[moved.number]), (moved.number, moved.mark)
+        least, times = self.nearest if self.bracket and self.bracket[0] == key else (math.inf, 0)
+        self.nearest = (moved.value.size, 0) if moved.value.size < least / 2 else (least, times + 1)
+        if times == _VAIN:
+            raise NoDefinitePlace("a function jumps over 0, where it has a kink: smooth the jump.")
         old = aligned(places[moved.mark], moved.place.dims)
         value = numpy.broadcast_to(moved.value.values, moved.place.values.shape)
         known = self.bracket[1] if self.bracket and self.bracket[0] == key else None
