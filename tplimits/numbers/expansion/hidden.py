@@ -18,7 +18,7 @@ from tplimits.arrays import Array
 from tplimits.numbers.expansion.fields import Field, aligned
 
 if TYPE_CHECKING:
-    from tplimits.numbers.expansion.nodes import Frame
+    from tplimits.numbers.expansion.nodes import Frame, Variable
 
 #: nodes of one polynomial along each variable, places between neighbours that are looked at, and closer looks
 _NEAR, _PLACES, _ZOOMS = 8, 9, 10
@@ -28,8 +28,10 @@ _PEAK, _COUNTS = 7.0, 1e-10
 _MOST, _DIPS = 3, 64
 #: what may fall below this share of the least value, if it goes on as it falls towards it
 _SHALLOW = 0.5
-#: what is below zero by less than this, beside the values around, is rounding
-_ROUNDING = 1e-9
+#: what is below zero by less than this, beside the values around or all values, is rounding
+_ROUNDING, _EXACT = 1e-9, 1e-15
+#: what polynomials through nodes may differ by, in distances of these
+_APART = 0.1
 
 
 def hides_island(frame: Frame, u: Field) -> bool:
@@ -64,7 +66,32 @@ def _bottoms(frame: Frame, u: Field) -> Iterator[tuple[tuple[int, ...], float, f
     values = u.values[tuple(slice(count) for count in kept)]
     if min(blocks) >= _NEAR and min(values.shape) >= _NEAR:
         for at in _dips(values):
-            yield at, _least(values, at, blocks), float(numpy.sign(values[at]))
+            starts = [_start(i, b) for i, b in zip(at, blocks, strict=True)]
+            near = tuple(slice(s, s + _NEAR) for s in starts)
+            centre = [float(i - s) for i, s in zip(at, starts, strict=True)]
+            if all(_is_one_rule(_nodes(v, u.dims, near), centre) for v in variables if v.parents):
+                side = float(numpy.sign(values[at]))
+                yield at, _least(values[near] * side, centre, _EXACT * u.size), side
+
+
+def _start(index: int, block: int) -> int:
+    """The first node of a polynomial about one, of one piece of a variable."""
+    first = index // block * block
+    return int(numpy.clip(index - _NEAR // 2, first, first + block - _NEAR))
+
+
+def _nodes(variable: Variable, dims: tuple[int, ...], near: tuple[slice, ...]) -> Array:
+    """The nodes of a variable about some, as a function of all."""
+    own = [near[dims.index(d)] for d in variable.dims]
+    around = aligned(Field(variable.dims, variable.nodes[tuple(own)]), dims)
+    return numpy.broadcast_to(around, (_NEAR,) * len(dims))
+
+
+def _is_one_rule(nodes: Array, centre: list[float]) -> bool:
+    """Whether nodes move smoothly with those of other variables: not where a place, or the order of two, changes."""
+    places = [numpy.clip(c + numpy.array([-0.5, 0.5]), 0, _NEAR - 1) for c in centre]
+    off = numpy.abs(_through(nodes, places, 0) - _through(nodes, places, 1)).max()
+    return bool(off <= _APART * numpy.abs(numpy.diff(nodes, axis=-1)).min())
 
 
 def _dips(values: Array) -> list[tuple[int, ...]]:
@@ -89,13 +116,10 @@ def _dips(values: Array) -> list[tuple[int, ...]]:
     return [tuple(at[i]) for i in found[numpy.argsort(promise[found], kind="stable")][:_DIPS].tolist()]
 
 
-def _least(values: Array, at: tuple[int, ...], blocks: list[int]) -> float:
-    """The least of |u| about a node by polynomials through those around, with what they differ by added."""
-    starts = [
-        int(numpy.clip(i - _NEAR // 2, i // b * b, (i // b + 1) * b - _NEAR)) for i, b in zip(at, blocks, strict=True)
-    ]
-    near = values[tuple(slice(s, s + _NEAR) for s in starts)] * numpy.sign(values[at])
-    most, centre, reach = numpy.abs(near).max(), [float(i - s) for i, s in zip(at, starts, strict=True)], 1.0
+def _least(near: Array, centre: list[float], rounding: float) -> float:
+    """The least of values about a node by polynomials through those around, with what they differ by added."""
+    most, reach = numpy.abs(near).max(), 1.0
+    rounding = max(rounding, _ROUNDING * most)
     least = numpy.inf
     for _ in range(_ZOOMS):
         places = [numpy.clip(c + reach * numpy.linspace(-1, 1, _PLACES), 0, _NEAR - 1) for c in centre]
@@ -104,10 +128,10 @@ def _least(values: Array, at: tuple[int, ...], blocks: list[int]) -> float:
         centre = [float(p[i]) for p, i in zip(places, lowest, strict=True)]
         value, other = (float(_through(near, [numpy.array([c]) for c in centre], left).sum()) for left in (0, 1))
         least = min(least, value + abs(value - other))
-        if least < -_ROUNDING * most:
+        if least < -rounding:
             return least
         reach *= 4 / _PLACES
-    return 0.0 if least < _ROUNDING * most else float(least)
+    return 0.0 if least < rounding else float(least)
 
 
 def _through(values: Array, places: list[Array], left_out: int) -> Array:
