@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,7 @@ from tplimits.numbers.passes import quadrature
 from tplimits.numbers.precision import SPREADS, Unsettled
 from tplimits.numbers.replicates import Particles
 from tplimits.numbers.replicates import evaluate as by_draws
+from tplimits.numbers.steep.errors import SteepError
 from tplimits.program.language.render import number_text
 from tplimits.program.nodes.bind import given_constants
 from tplimits.program.nodes.entries import constant_symbol, entries
@@ -107,7 +108,15 @@ def evaluate(
                 "method='exact' or 'quadrature'."
             )
         _refuse_without_error(program, state, chosen, values)
-        return by_draws(program, chosen, asked, ratios, constants, _settled(state, chosen, values))
+        settled = _settled(state, chosen, values)
+        while True:
+            try:
+                return by_draws(program, chosen, asked, ratios, constants, settled)
+            except SteepError as error:  # the law may know the scalars that it is steep in
+                more = _read_off_law(state, [k for k in state.scalars if k[0] in error.positions], values)
+                if more.keys() <= settled.keys():
+                    raise
+                settled |= more
 
     refused = state.settle(partial(intervals.values, state.engine, constants=values))
     found = _Evaluation(program, state, values, method, by_particles, refused)
@@ -117,8 +126,14 @@ def evaluate(
 def _settled(state: Derivation, chosen: Sequence[Observable], values: Mapping[Symbol, Expr]) -> dict[Key, float]:
     """Numbers of the scalars that kinks and roots at 0 rest on, 0 where they are it within their errors."""
     positions = sorted({position for o in chosen for position, _ in keys(o)})
+    at_kinks = scalars_at_kinks(state, positions, partial(intervals.values, state.engine, constants=values))
+    return _read_off_law(state, at_kinks, values)
+
+
+def _read_off_law(state: Derivation, asked: Iterable[Key], values: Mapping[Symbol, Expr]) -> dict[Key, float]:
+    """Numbers of scalars where exact values or quadrature have them, 0 where they are it within their errors."""
     numbers: dict[Key, float] = {}
-    for key in scalars_at_kinks(state, positions, partial(intervals.values, state.engine, constants=values)):
+    for key in asked:
         with contextlib.suppress(Unreadable):
             (number,) = intervals.intervals(state.engine, [state.scalars[key]], values)
             if number.error <= _KNOWN * max(1.0, abs(number.value)):

@@ -1,0 +1,75 @@
+"""Functions of scalars that are means over particles, where they vary within the errors of these means.
+
+    tanh(10⁵ (r − q)) is 1 or −1 in every replicate, and 0 in the limit if r = q there
+
+A scalar s is known as a mean over replicates, with the error of that mean.  What is smooth within it has the error that
+replicates show.  A *steep* function of s varies by much within it, so that replicates show neither its value nor its
+error: all of them may be 1 where the limit is 0, as tanh² beside the zero of its argument.
+
+All means are moved together along straight *ways*, from their mean over replicates towards each replicate, so that
+what cancels in every replicate cancels there, too.  On a way each function of scalars is looked at between the ends,
+and where a part of it changes its sign.  What it does to a result is asked of the same particles with these means held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy
+
+from tplimits.arrays import Array
+from tplimits.errors import EvaluationError
+from tplimits.numbers.number import standard_error
+from tplimits.numbers.steep.ways import DEVIATIONS
+
+if TYPE_CHECKING:
+    from tplimits.numbers.steep.doubts import Doubt
+
+#: a result is no number where it moves by more than this part of itself, and than its error
+_MOVES = 0.02
+#: replicates that tell how far a result is moved
+_TOLD_BY = 2
+#: results of some replicates, (replicates, results), with some means held at these numbers
+Again = Callable[[Mapping[int, Array], Sequence[int]], Array]
+
+
+class SteepError(EvaluationError):
+    """A result rests on a steep function; `positions` are those of the means that it is steep in."""
+
+    def __init__(self, told: str, positions: Collection[int] = ()) -> None:
+        super().__init__(told)
+        self.positions = frozenset(positions)
+
+
+def errors(
+    bent: Sequence[Doubt], results: Array, again: Again, rest: Callable[[int], Array], names: Callable[[int], str]
+) -> Array:
+    """What doubts add to the errors of the mean of results (replicates, results) over the first axis.
+
+    `rest` tells which results rest on an instruction, `names` what they are called.  SteepError where a steep function
+    moves one by more than is small beside it and its error.
+    """
+    more, error = numpy.zeros(results.shape[1]), standard_error(results)
+    few, asked = range(min(_TOLD_BY, len(results))), set[bytes]()
+    for one in bent:
+        key = b"".join(numpy.int64(p).tobytes() + x.tobytes() for p, x in sorted(one.means.items()))
+        if not one.is_far or key in asked:
+            continue
+        asked.add(key)
+        here, there = again(one.middle, few), again(one.means, few)
+        change = numpy.where(rest(one.position), abs(there - here).mean(axis=0), 0.0)
+        size = numpy.max([abs(there), abs(here)], axis=(0, 1))
+        if one.is_steep and (lost := change > numpy.maximum(_MOVES * size, error)).any():
+            place = int(numpy.where(lost, change / (size + 1e-300), 0.0).argmax())
+            raise SteepError(
+                f"no number: {one.told}, as particles tell it, and moves {names(place)} by {change[place]:.2g} within "
+                "that error: they do not tell what it is in the limit. Give more particles, or a smoother function.",
+                one.means,
+            )
+        more = numpy.hypot(more, change if one.is_steep else change / DEVIATIONS)
+    if bent:  # the mean of a bent function is not the function of the mean
+        held = again({p: x for one in bent for p, x in one.middle.items()}, range(len(results)))
+        touched = numpy.any([rest(one.position) for one in bent], axis=0)
+        more = numpy.hypot(more, numpy.where(touched, abs((held - results).mean(axis=0)), 0.0))
+    return more

@@ -1,0 +1,115 @@
+"""Which functions of a program read means over particles other than as polynomials, and what they are made of.
+
+A polynomial with the errors of its arguments has an error of its own that replicates show; a function that turns, peaks
+or saturates may do so within them.  Names are seen through: what counts is how a function depends on means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sympy import Expr
+
+from tplimits.program.nodes.entries import AxisSum, Entry, entries
+from tplimits.program.nodes.kinds import Avg, Nonlin, OuterNonlin, ScalarNonlin
+from tplimits.program.parts import remembered
+
+if TYPE_CHECKING:
+    from tplimits.program.nodes.program import Program
+
+
+@dataclass(frozen=True)
+class Readers:
+    """Functions by position, the means that each rests on, and what has to be known to take their values."""
+
+    means: Mapping[int, tuple[int, ...]]
+    #: scalars behind them, in order, and vectors that they read
+    scalars: tuple[int, ...]
+    vectors: tuple[int, ...]
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """All means that they rest on."""
+        return tuple(sorted({p for means in self.means.values() for p in means}))
+
+
+@remembered(1 << 8)
+def readers_of(program: Program, asked: frozenset[int], moving: frozenset[int] = frozenset()) -> Readers:
+    """Those that some instructions rest on; `moving` are scalars that differ between replicates and are no means."""
+    behind = sorted(program.behind(asked))
+    means: dict[int, frozenset[int]] = {}
+    polynomial: set[int] = set()
+    found: dict[int, tuple[int, ...]] = {}
+    for position in behind:
+        s = program[position]
+        if isinstance(s, Avg) or position in moving:
+            means[position] = frozenset({position})
+            polynomial.add(position)
+            continue
+        if not isinstance(s, Nonlin):
+            continue
+        read = {int(e.source) for e in entries(s.body)} & means.keys()
+        own = frozenset[int]().union(*(means[p] for p in read))
+        is_polynomial = read <= polynomial and _is_polynomial(s.body, frozenset(read))
+        if isinstance(s, ScalarNonlin):
+            means[position] = own
+            polynomial |= {position} if is_polynomial else set()
+        if own and not is_polynomial and (position in asked or isinstance(s, OuterNonlin)):
+            found[position] = tuple(sorted(own))
+    return Readers(found, *_behind(program, found))
+
+
+def _behind(program: Program, found: Collection[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The scalars behind some functions as far as their means, and the vectors that these read."""
+    scalars: set[int] = set()
+    vectors: set[int] = set()
+    waiting = [p for position in found for p in program[position].operands]
+    while waiting:
+        position = waiting.pop()
+        s = program[position]
+        if s.width is not None:
+            vectors.add(position)
+        elif position not in scalars:
+            scalars.add(position)
+            waiting += s.operands if isinstance(s, ScalarNonlin) else ()
+    return tuple(sorted(scalars)), tuple(sorted(vectors))
+
+
+@remembered(1 << 12)
+def _is_polynomial(node: Expr, moving: frozenset[int]) -> bool:
+    """Whether an expression is a polynomial in the scalars of some instructions."""
+    if isinstance(node, Entry) or not _reads(node, moving):
+        return True
+    if type(node) is AxisSum:  # the largest of some is no sum
+        return _is_polynomial(node.summand, moving)
+    if node.is_Add or node.is_Mul:
+        return all(_is_polynomial(a, moving) for a in node.args)
+    if node.is_Pow and node.exp.is_Integer and node.exp > 0:
+        return _is_polynomial(node.base, moving)
+    return False
+
+
+def _reads(node: Expr, moving: frozenset[int]) -> bool:
+    return any(int(e.source) in moving for e in entries(node))
+
+
+@remembered(1 << 10)
+def parts(body: Expr, moving: frozenset[int]) -> tuple[Expr, ...]:
+    """What stands in functions and powers and reads the scalars of some instructions: where it vanishes they turn."""
+    found: dict[Expr, None] = {}
+
+    def look(node: Expr) -> None:
+        if isinstance(node, Entry) or not _reads(node, moving):
+            return
+        through = node.is_Add or node.is_Mul or isinstance(node, AxisSum)
+        inside = () if through else (node.base,) if node.is_Pow else node.args
+        for part in inside:
+            if _reads(part, moving):
+                found.setdefault(part)
+        for part in node.args:
+            look(part)
+
+    look(body)
+    return tuple(found)
