@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy
@@ -30,6 +31,8 @@ _MOST = 4_000_000
 #: a function is bent, or far, where it is off a straight line by more than this part of itself, and steep where as
 #: much of what it varies by is within a sixth of a way
 _BENT, _FAR, _STEEP = 0.02, 0.2, 0.6
+#: a function is noisy where it varies by more than this part of itself
+_NOISY = 0.5
 #: letters of a function that are shown
 _SHOWN = 100
 #: entries below this part of the largest do not count
@@ -40,32 +43,38 @@ _Places = tuple[NDArray[numpy.int64], Array]
 
 @dataclass(frozen=True)
 class Doubt:
-    """A function that is bent within the errors of the means it reads, and these where it is farthest from the middle.
+    """A function that is bent within the errors of the means it reads, and these where it is looked at.
+
+    That is where it is farthest from what it is in the middle, and where it is between what it is at the ends of a way,
+    since what reads it may be even.
 
     `is_far`: it varies by much within these errors; `is_steep`: and so suddenly that replicates do not tell it.
     """
 
     position: int
-    means: Mapping[int, Array]
     middle: Mapping[int, Array]
+    places: tuple[Mapping[int, Array], ...]
     is_far: bool
     is_steep: bool
-    told: str
+    told: Callable[[], str]
 
 
-def doubts(looking: Looking, rows: Mapping[int, Array]) -> list[Doubt]:
-    """The functions that are bent, given the means that they read in every replicate."""
+def doubts(looking: Looking, rows: Mapping[int, Array], noisy: bool = False) -> list[Doubt]:
+    """The functions that are bent, given the means that they read in every replicate.
+
+    `noisy`: and those that are no larger than what they vary by, of whose squares nothing is known but these errors.
+    """
     if not rows:
         return []
     ways, bent = Ways(rows), []
     with numpy.errstate(all="ignore"):
         for position, means in looking.readers.means.items():
-            if ways.is_open(means) and (one := _doubt(looking, ways, position)) is not None:
+            if ways.is_open(means) and (one := _doubt(looking, ways, position, noisy)) is not None:
                 bent.append(one)
     return bent
 
 
-def _doubt(looking: Looking, ways: Ways, position: int) -> Doubt | None:
+def _doubt(looking: Looking, ways: Ways, position: int, noisy: bool) -> Doubt | None:
     """Whether one function is bent, on as many ways as it is not too long for."""
     s, means = looking.program[position], looking.readers.means[position]
     assert isinstance(s, (ScalarNonlin, OuterNonlin))
@@ -81,18 +90,22 @@ def _doubt(looking: Looking, ways: Ways, position: int) -> Doubt | None:
             looking.go(ways.at(*more))
             values = numpy.concatenate([values, looking.of(s)])
             towards, z = (numpy.concatenate(both) for both in zip((towards, z), more, strict=True))
-    off, sharp = _bends(values, towards, z / ways.end, count)
+    off, sharp, varies = _bends(values, towards, z / ways.end, count)
     entry = int((sharp if (sharp > _STEEP).any() else off).argmax())
-    if off[entry] <= _BENT:
+    if off[entry] <= _BENT and not (noisy and (varies > _NOISY).any()):
         return None
-    middle = values[len(_PLACES) // 2]
-    place = int(_finite(abs(values - middle))[:, entry].argmax())
-    middle, worst = (
-        {p: x[0] for p, x in ways.at(towards[[k]], scale * z[[k]], means).items()}
-        for k, scale in ((place, 0.0), (place, 1.0))
+    chosen = values[:, entry]
+    from_middle, from_low, from_high = (
+        _finite(abs(chosen - chosen[k]))
+        for k in (len(_PLACES) // 2, towards * len(_PLACES), (towards + 1) * len(_PLACES) - 1)
     )
-    far, steep = bool(off[entry] > _FAR), bool(sharp[entry] > _STEEP)
-    return Doubt(position, worst, middle, far, steep, _told(looking, ways, s))
+    far, between = int(from_middle.argmax()), int(numpy.minimum(from_low, from_high).argmax())
+    middle, *places = (
+        {p: x[0] for p, x in ways.at(towards[[k]], scale * z[[k]], means).items()}
+        for k, scale in ((far, 0.0), (far, 1.0), (between, 1.0))
+    )
+    is_far, is_steep = bool(off[entry] > _FAR), bool(sharp[entry] > _STEEP)
+    return Doubt(position, middle, tuple(places), is_far, is_steep, partial(_told, looking, ways, s))
 
 
 def _finite(sizes: Array) -> Array:
@@ -101,8 +114,10 @@ def _finite(sizes: Array) -> Array:
     return found
 
 
-def _bends(values: Array, towards: NDArray[numpy.int64], z: Array, count: int) -> tuple[Array, Array]:
-    """How far entries of a function are off straight lines, beside their size, and how sharp the turns of these are.
+def _bends(values: Array, towards: NDArray[numpy.int64], z: Array, count: int) -> tuple[Array, Array, Array]:
+    """How far entries of a function are off straight lines, how sharp their turns are, and how far they vary.
+
+    All but the turns beside their size.
 
     Given are values (places, entries, particles): those at `_PLACES` of so many ways, then others between them.
     """
@@ -120,7 +135,8 @@ def _bends(values: Array, towards: NDArray[numpy.int64], z: Array, count: int) -
     share = ((z - _PLACES[next_to]) / (_PLACES[1] - _PLACES[0])).reshape(-1, 1, 1)
     beside = _finite(abs(values - before - share * (after - before)))
     sudden = numpy.maximum(within.max(axis=0), beside.max(axis=0))
-    return off, numpy.where(off > _FAR, sudden / (numpy.maximum(whole, sudden) + 1e-300), 0.0)
+    sharp = numpy.where(off > _FAR, sudden / (numpy.maximum(whole, sudden) + 1e-300), 0.0)
+    return off, sharp, whole / size
 
 
 def _turns(looking: Looking, ways: Ways, s: Nonlin, part: Expr, values: Array) -> _Places:

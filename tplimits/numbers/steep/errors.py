@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from tplimits.numbers.steep.doubts import Doubt
 
 #: a result is no number where it moves by more than this part of itself, and than its error
-_MOVES = 0.02
+_MOVES = 0.05
+#: relative rounding of results
+_ROUNDING = 1e-12
 #: replicates that tell how far a result is moved
 _TOLD_BY = 2
 #: results of some replicates, (replicates, results), with some means held at these numbers
@@ -42,34 +44,39 @@ class SteepError(EvaluationError):
         self.positions = frozenset(positions)
 
 
-def errors(
+def changes(
     bent: Sequence[Doubt], results: Array, again: Again, rest: Callable[[int], Array], names: Callable[[int], str]
 ) -> Array:
-    """What doubts add to the errors of the mean of results (replicates, results) over the first axis.
+    """How far the mean of results (replicates, results) over the first axis may be moved by what is not straight.
 
     `rest` tells which results rest on an instruction, `names` what they are called.  SteepError where a steep function
     moves one by more than is small beside it and its error.
     """
     more, error = numpy.zeros(results.shape[1]), standard_error(results)
     few, asked = range(min(_TOLD_BY, len(results))), set[bytes]()
-    for one in bent:
-        key = b"".join(numpy.int64(p).tobytes() + x.tobytes() for p, x in sorted(one.means.items()))
-        if not one.is_far or key in asked:
+    for one, means in ((doubt, place) for doubt in bent if doubt.is_far for place in doubt.places):
+        key = b"".join(numpy.int64(p).tobytes() + x.tobytes() for p, x in sorted(means.items()))
+        if key in asked:
             continue
         asked.add(key)
-        here, there = again(one.middle, few), again(one.means, few)
-        change = numpy.where(rest(one.position), abs(there - here).mean(axis=0), 0.0)
-        size = numpy.max([abs(there), abs(here)], axis=(0, 1))
-        if one.is_steep and (lost := change > numpy.maximum(_MOVES * size, error)).any():
-            place = int(numpy.where(lost, change / (size + 1e-300), 0.0).argmax())
+        halfway = {p: (x + one.middle[p]) / 2 for p, x in means.items()}
+        here, half, there = (again(held, few) for held in (one.middle, halfway, means))
+        # what moves in proportion has the error that replicates show
+        change = numpy.where(rest(one.position), abs(there - 2 * half + here).mean(axis=0), 0.0)
+        size = numpy.max([abs(there), abs(half), abs(here)], axis=(0, 1))
+        rounding = _ROUNDING * max(float(size.max(initial=0.0)), float(abs(results).max(initial=0.0)))
+        if one.is_steep and (lost := change > numpy.maximum(_MOVES * size, error + rounding)).any():
+            place = int(numpy.where(lost, change, 0.0).argmax())
             raise SteepError(
-                f"no number: {one.told}, as particles tell it, and moves {names(place)} by {change[place]:.2g} within "
-                "that error: they do not tell what it is in the limit. Give more particles, or a smoother function.",
-                one.means,
+                f"no number: {one.told()}, as particles tell it, and moves {names(place)} by {change[place]:.2g} "
+                "within that error: they do not tell what it is in the limit. Give more particles, or a smoother "
+                "function.",
+                means,
             )
         more = numpy.hypot(more, change if one.is_steep else change / DEVIATIONS)
-    if bent:  # the mean of a bent function is not the function of the mean
-        held = again({p: x for one in bent for p, x in one.middle.items()}, range(len(results)))
-        touched = numpy.any([rest(one.position) for one in bent], axis=0)
-        more = numpy.hypot(more, numpy.where(touched, abs((held - results).mean(axis=0)), 0.0))
     return more
+
+
+def middles(bent: Sequence[Doubt]) -> dict[int, Array]:
+    """The means of all of them at their own means over replicates: held there, results have no bias by their spread."""
+    return {p: x for one in bent for p, x in one.middle.items()}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
 #: particles of vectors that functions of scalars and vectors are looked at
-FEW = 8
+FEW = 16
 
 
 class Looking(Execution):
@@ -80,6 +80,6 @@ def of_scalars(part: Expr) -> bool:
 
 
 def few_seen(asked: Readers, run: Execution) -> dict[int, Array]:
-    """What some functions read in one draw: means, (*axes), and few particles of vectors, (*axes, particles)."""
-    means = {p: numpy.array(run.arrays[p][0]) for p in asked.sources}
-    return means | {p: numpy.array(run.arrays[p][0][..., :FEW]) for p in asked.vectors}
+    """What some functions read in one draw, as far as it has run: means, (*axes), and few particles of vectors."""
+    done = {p: run.arrays[p][0] for p in (*asked.sources, *asked.vectors) if p < len(run.arrays)}
+    return {p: numpy.array(x[..., :FEW] if p in asked.vectors else x) for p, x in done.items()}

@@ -1,4 +1,4 @@
-"""Which functions of a program read means over particles other than as polynomials, and what they are made of.
+"""Which functions of a program read means over particles, which of them as polynomials, and what they are made of.
 
 A polynomial with the errors of its arguments has an error of its own that replicates show; a function that turns, peaks
 or saturates may do so within them.  Names are seen through: what counts is how a function depends on means.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sympy import Expr
@@ -22,17 +23,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Readers:
-    """Functions by position, the means that each rests on, and what has to be known to take their values."""
+    """Functions by position, with the means that each rests on, the scalars behind it and the vectors that it reads."""
 
     means: Mapping[int, tuple[int, ...]]
-    #: scalars behind them, in order, and vectors that they read
-    scalars: tuple[int, ...]
-    vectors: tuple[int, ...]
+    behind: Mapping[int, tuple[frozenset[int], frozenset[int]]]
+    #: those of them that are polynomials in the means
+    polynomials: frozenset[int] = frozenset()
 
     @property
     def sources(self) -> tuple[int, ...]:
         """All means that they rest on."""
         return tuple(sorted({p for means in self.means.values() for p in means}))
+
+    @cached_property
+    def scalars(self) -> tuple[int, ...]:
+        """All scalars that have to be known for their values, in order."""
+        return tuple(sorted(frozenset[int]().union(*(scalars for scalars, _ in self.behind.values()))))
+
+    @cached_property
+    def vectors(self) -> tuple[int, ...]:
+        """All vectors that they read."""
+        return tuple(sorted(frozenset[int]().union(*(vectors for _, vectors in self.behind.values()))))
+
+    def among(self, known: Collection[int]) -> Readers:
+        """Those of them whose means and vectors are known."""
+        kept = [p for p, means in self.means.items() if {*means, *self.behind[p][1]} <= set(known)]
+        return self.only(kept)
+
+    @cached_property
+    def curved(self) -> Readers:
+        """Those of them that are no polynomials in the means."""
+        return self.only([p for p in self.means if p not in self.polynomials])
+
+    def only(self, kept: Collection[int]) -> Readers:
+        """Those at these positions."""
+        return Readers({p: self.means[p] for p in kept}, {p: self.behind[p] for p in kept}, self.polynomials)
 
 
 @remembered(1 << 8)
@@ -41,6 +66,7 @@ def readers_of(program: Program, asked: frozenset[int], moving: frozenset[int] =
     behind = sorted(program.behind(asked))
     means: dict[int, frozenset[int]] = {}
     polynomial: set[int] = set()
+    polynomials: set[int] = set()
     found: dict[int, tuple[int, ...]] = {}
     for position in behind:
         s = program[position]
@@ -56,16 +82,17 @@ def readers_of(program: Program, asked: frozenset[int], moving: frozenset[int] =
         if isinstance(s, ScalarNonlin):
             means[position] = own
             polynomial |= {position} if is_polynomial else set()
-        if own and not is_polynomial and (position in asked or isinstance(s, OuterNonlin)):
+        if own and (position in asked or isinstance(s, OuterNonlin)):
             found[position] = tuple(sorted(own))
-    return Readers(found, *_behind(program, found))
+            polynomials |= {position} if is_polynomial else set()
+    return Readers(found, {position: _behind(program, position) for position in found}, frozenset(polynomials))
 
 
-def _behind(program: Program, found: Collection[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The scalars behind some functions as far as their means, and the vectors that these read."""
+def _behind(program: Program, reader: int) -> tuple[frozenset[int], frozenset[int]]:
+    """The scalars behind a function as far as the means, and the vectors that it reads."""
     scalars: set[int] = set()
     vectors: set[int] = set()
-    waiting = [p for position in found for p in program[position].operands]
+    waiting = [*program[reader].operands]
     while waiting:
         position = waiting.pop()
         s = program[position]
@@ -74,7 +101,7 @@ def _behind(program: Program, found: Collection[int]) -> tuple[tuple[int, ...], 
         elif position not in scalars:
             scalars.add(position)
             waiting += s.operands if isinstance(s, ScalarNonlin) else ()
-    return tuple(sorted(scalars)), tuple(sorted(vectors))
+    return frozenset(scalars), frozenset(vectors)
 
 
 @remembered(1 << 12)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tplimits.arrays import Array
 
 #: ways end where Student's distribution has what lies beyond so many deviations, and at this many errors in any case
-DEVIATIONS, _FARTHEST = 2.5, 6.0
+DEVIATIONS, _FARTHEST = 2.5, 4.0
 #: relative rounding of means over particles
 ROUNDING = 1e-13
 
