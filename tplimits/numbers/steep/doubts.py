@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _PLACES = numpy.linspace(-1.0, 1.0, 13)
 #: ways that are gone, changes of sign on them that are looked for in one part, and steps towards each
 _WAYS, _CHANGES, _STEPS = 12, 24, 40
+#: how near to one is enough, in ways, after a quarter of these steps
+_NEAR = 1e-9
 #: evaluations of one function that are made at most
 _MOST = 4_000_000
 #: a function is bent, or far, where it is off a straight line by more than this part of itself, and steep where as
@@ -48,13 +50,12 @@ class Doubt:
     That is where it is farthest from what it is in the middle, and where it is between what it is at the ends of a way,
     since what reads it may be even.
 
-    `is_far`: it varies by much within these errors; `is_steep`: and so suddenly that replicates do not tell it.
+    `is_steep`: it varies by much within these errors, and so suddenly that replicates do not tell it.
     """
 
     position: int
     middle: Mapping[int, Array]
     places: tuple[Mapping[int, Array], ...]
-    is_far: bool
     is_steep: bool
     told: Callable[[], str]
 
@@ -104,8 +105,7 @@ def _doubt(looking: Looking, ways: Ways, position: int, noisy: bool) -> Doubt | 
         {p: x[0] for p, x in ways.at(towards[[k]], scale * z[[k]], means).items()}
         for k, scale in ((far, 0.0), (far, 1.0), (between, 1.0))
     )
-    is_far, is_steep = bool(off[entry] > _FAR), bool(sharp[entry] > _STEEP)
-    return Doubt(position, middle, tuple(places), is_far, is_steep, partial(_told, looking, ways, s))
+    return Doubt(position, middle, tuple(places), bool(sharp[entry] > _STEEP), partial(_told, looking, ways, s))
 
 
 def _finite(sizes: Array) -> Array:
@@ -147,20 +147,21 @@ def _turns(looking: Looking, ways: Ways, s: Nonlin, part: Expr, values: Array) -
         return towards, place.astype(float)
     low, high = ways.end * _PLACES[place], ways.end * _PLACES[place + 1]
     below, above = values[towards, place, column], values[towards, place + 1, column]
-    each, z = numpy.arange(len(changes)), (low + high) / 2
+    each, z, side = numpy.arange(len(changes)), (low + high) / 2, numpy.zeros(len(changes), dtype=bool)
     # false position with halved ends (Illinois): as safe as halving, and as fast as a secant
-    for _ in range(_STEPS):
+    for step in range(_STEPS):
         before, z = z, low - below * (high - low) / (above - below)
         z = numpy.where((z > low) & (z < high), z, (low + high) / 2)
         looking.go(ways.at(towards, z))
         here = looking.part(s, part)
         here = here[each, column] if here.shape[1] > 1 else here[:, 0]
         same = (here > 0) == (above > 0)
-        stays = numpy.sign(here) == numpy.sign(numpy.where(same, above, below))
-        low, high = numpy.where(same, low, z), numpy.where(same, z, high)
-        below = numpy.where(same, numpy.where(stays, below / 2, below), here)
-        above = numpy.where(same, here, numpy.where(stays, above / 2, above))
-        if (abs(z - before) <= ROUNDING * ways.end).all() or not here.any():
+        again = side == same if step else numpy.zeros_like(same)
+        low, high, side = numpy.where(same, low, z), numpy.where(same, z, high), same
+        below = numpy.where(same, numpy.where(again, below / 2, below), here)
+        above = numpy.where(same, here, numpy.where(again, above / 2, above))
+        # few more once it is near: rounding keeps the last digits moving
+        if abs(z - before).max() <= (_NEAR if step > _STEPS // 4 else ROUNDING) * ways.end or not here.any():
             break
     return towards, z
 

@@ -21,7 +21,6 @@ import numpy
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 from tplimits.numbers.number import standard_error
-from tplimits.numbers.steep.ways import DEVIATIONS
 
 if TYPE_CHECKING:
     from tplimits.numbers.steep.doubts import Doubt
@@ -47,14 +46,14 @@ class SteepError(EvaluationError):
 def changes(
     bent: Sequence[Doubt], results: Array, again: Again, rest: Callable[[int], Array], names: Callable[[int], str]
 ) -> Array:
-    """How far the mean of results (replicates, results) over the first axis may be moved by what is not straight.
+    """How far the mean of results (replicates, results) over the first axis may be moved by what is steep.
 
     `rest` tells which results rest on an instruction, `names` what they are called.  SteepError where a steep function
     moves one by more than is small beside it and its error.
     """
     more, error = numpy.zeros(results.shape[1]), standard_error(results)
     few, asked = range(min(_TOLD_BY, len(results))), set[bytes]()
-    for one, means in ((doubt, place) for doubt in bent if doubt.is_far for place in doubt.places):
+    for one, means in ((doubt, place) for doubt in bent if doubt.is_steep for place in doubt.places):
         key = b"".join(numpy.int64(p).tobytes() + x.tobytes() for p, x in sorted(means.items()))
         if key in asked:
             continue
@@ -65,7 +64,7 @@ def changes(
         change = numpy.where(rest(one.position), abs(there - 2 * half + here).mean(axis=0), 0.0)
         size = numpy.max([abs(there), abs(half), abs(here)], axis=(0, 1))
         rounding = _ROUNDING * max(float(size.max(initial=0.0)), float(abs(results).max(initial=0.0)))
-        if one.is_steep and (lost := change > numpy.maximum(_MOVES * size, error + rounding)).any():
+        if (lost := change > numpy.maximum(_MOVES * size, error + rounding)).any():
             place = int(numpy.where(lost, change, 0.0).argmax())
             raise SteepError(
                 f"no number: {one.told()}, as particles tell it, and moves {names(place)} by {change[place]:.2g} "
@@ -73,7 +72,7 @@ def changes(
                 "function.",
                 means,
             )
-        more = numpy.hypot(more, change if one.is_steep else change / DEVIATIONS)
+        more = numpy.hypot(more, change)
     return more
 
 

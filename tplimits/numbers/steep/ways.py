@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tplimits.arrays import Array
 
 #: ways end where Student's distribution has what lies beyond so many deviations, and at this many errors in any case
-DEVIATIONS, _FARTHEST = 2.5, 4.0
+_DEVIATIONS, _FARTHEST = 2.5, 4.0
 #: relative rounding of means over particles
 ROUNDING = 1e-13
 
@@ -32,7 +32,7 @@ class Ways:
     @property
     def end(self) -> float:
         """How far they go."""
-        beyond = float(scipy.special.stdtrit(self.replicates - 1, scipy.special.ndtr(DEVIATIONS)))
+        beyond = float(scipy.special.stdtrit(self.replicates - 1, scipy.special.ndtr(_DEVIATIONS)))
         return min(beyond, _FARTHEST)
 
     @cached_property

@@ -174,7 +174,8 @@ def _looking(asked: TrainingRequest, t: int, readers: Readers, vectors: Mapping[
     """What functions of the total program are looked at with at a step."""
     rows = slice(None) if asked.rows is None else asked.rows(t)
     X = {name: x[rows] for name, x in asked.X.items()}
-    program, given = continued(asked.recursion.total.sized(X)), {**at_step(asked.given, t), **X}
+    sized = asked.sized if asked.rows is None else asked.recursion.total.sized(X)
+    program, given = continued(sized), {**at_step(asked.given, t), **X}
     return Looking(program, readers, vectors, limits_of_widths(asked.ratios), asked.ratios, given)
 
 

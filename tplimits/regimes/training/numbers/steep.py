@@ -1,6 +1,6 @@
 """Steep functions of scalars in training: `tplimits.numbers.steep`, asked at some times of a run.
 
-What is steep because a scalar vanishes by an identity is so at the start; later times are looked at ever more rarely.
+What is steep because a scalar vanishes by an identity is so at the start; of later times 1, 2, 4, … are looked at.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.execution import Execution
     from tplimits.program.nodes.program import Program
 
-#: times that are all looked at, and numbers of one instruction that are kept at one of them
-_EARLY, _MOST = 4, 20_000
+#: numbers of one instruction that are kept at one time
+_MOST = 20_000
 #: outputs are noisy where their error is more than this part of them
 _NOISY = 0.05
 #: what functions are looked at with at a time, given few particles of the vectors that they read
@@ -61,7 +61,7 @@ def _bodies(program: Program, every: Readers, position: int) -> list[Expr]:
 
 def seen(found: Readers, run: Execution, t: int) -> dict[str, Array]:
     """What they read at a time, as far as it has run, by position and time; long families are left out."""
-    if t >= _EARLY and t & (t - 1):
+    if t & (t - 1):
         return {}
     return {_name(p, t): x for p, x in few_seen(found, run).items() if x.size <= _MOST}
 
@@ -114,7 +114,7 @@ def _over_times(at: Mapping[int, Sequence[Doubt]], size: int) -> list[Doubt]:
             {t * size + p: x for (t, _), means in zip(all_times, held, strict=True) for p, x in means.items()}
             for held in zip(*((one.middle, *one.places) for _, one in all_times), strict=True)
         )
-        _, first = max(all_times, key=lambda item: (item[1].is_steep, item[1].is_far, -item[0]))
+        _, first = max(all_times, key=lambda item: (item[1].is_steep, -item[0]))
         joint.append(replace(first, middle=middle, places=tuple(places)))
     return joint
 
