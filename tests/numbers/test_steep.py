@@ -58,6 +58,39 @@ def test_steep_functions_of_scalars_that_the_law_does_not_know_are_refused(name)
         of_an_integral(STEEP[name][0]).evaluate(method="particles", only=("return",))
 
 
+def of_vectors(function):
+    """A mean of what is made of two vectors, a matrix and two scalars that are equal by Stein's lemma."""
+
+    def subject(x: tp.Vector, u: tp.Vector, W: tp.Matrix, y: tp.Vector["k"]):
+        t = tp.tanh(x + tp.sin(math.prod(y.sel(k=k) for k in range(8))))
+        return tp.avg(function(x, u, W, tp.avg(x * t), tp.avg(1 - t**2)) ** 2)
+
+    return tp.derive(tp.program(subject).bind(k=8))
+
+
+OF_VECTORS = {
+    "beside a vector": lambda x, u, W, a, b: tp.tanh(1e5 * (a - b) * x),
+    "of two vectors": lambda x, u, W, a, b: tp.tanh(1e5 * ((a * u).named("z") - b * u)),
+    "in an image": lambda x, u, W, a, b: W @ (tp.exp(-((1e6 * (a - b)) ** 2)) * x),
+    "written out": lambda x, u, W, a, b: x * tp.exp(-1e10 * (a * a - 2 * a * b + b * b)),
+    "logarithm": lambda x, u, W, a, b: x * tp.log(1 + 1e8 * (a - b) * (a - b)),
+}
+
+
+@pytest.mark.parametrize("name", OF_VECTORS)
+def test_functions_of_scalars_and_vectors_are_refused_alike(name):
+    limit = of_vectors(OF_VECTORS[name])
+    for seed in range(2):
+        with pytest.raises(tp.EvaluationError, match="as particles tell it"):
+            limit.evaluate(method="particles", seed=seed, only=("return",))
+
+
+def test_what_no_result_rests_on_may_be_steep():
+    limit = of_vectors(lambda x, u, W, a, b: 1 + 0.01 * tp.tanh(1e5 * (a - b)) * tp.avg(x * u))
+    found = limit.evaluate(method="particles", only=("return",))["return"]
+    assert abs(found.value - 1) <= 4 * found.error < 1e-9
+
+
 SMOOTH = {
     "slope": lambda s: tp.tanh(30 * s),
     "square": lambda s: tp.tanh(30 * s) ** 2,

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _PLACES = numpy.linspace(-1.0, 1.0, 13)
 #: ways that are gone, changes of sign on them that are looked for in one part, and steps towards each
 _WAYS, _CHANGES, _STEPS = 12, 24, 40
+#: parabolas that lead to a place where a part turns back
+_PARABOLAS = 2
 #: how near to one is enough, in ways, after a quarter of these steps
 _NEAR = 1e-9
 #: evaluations of one function that are made at most
@@ -33,6 +35,8 @@ _MOST = 4_000_000
 #: a function is bent, or far, where it is off a straight line by more than this part of itself, and steep where as
 #: much of what it varies by is within a sixth of a way
 _BENT, _FAR, _STEEP = 0.02, 0.2, 0.6
+#: how many times as much counts what it is beside its line through the two places next to one
+_CUSP = 2.4
 #: a function is noisy where it varies by more than this part of itself
 _NOISY = 0.5
 #: letters of a function that are shown
@@ -86,11 +90,13 @@ def _doubt(looking: Looking, ways: Ways, position: int, noisy: bool) -> Doubt | 
     on_grid = towards, z
     for part in parts(s.body, frozenset(looking.readers.scalars)):
         looking.go(ways.at(*on_grid))
-        more = _turns(looking, ways, s, part, looking.part(s, part).reshape(count, len(_PLACES), -1))
-        if more[0].size:
-            looking.go(ways.at(*more))
-            values = numpy.concatenate([values, looking.of(s)])
-            towards, z = (numpy.concatenate(both) for both in zip((towards, z), more, strict=True))
+        of_part = looking.part(s, part).reshape(count, len(_PLACES), -1)
+        for turns in (_zeros, _extrema):
+            more = turns(looking, ways, s, part, of_part)
+            if more[0].size:
+                looking.go(ways.at(*more))
+                values = numpy.concatenate([values, looking.of(s)])
+                towards, z = (numpy.concatenate(both) for both in zip((towards, z), more, strict=True))
     off, sharp, varies = _bends(values, towards, z / ways.end, count)
     entry = int((sharp if (sharp > _STEEP).any() else off).argmax())
     if off[entry] <= _BENT and not (noisy and (varies > _NOISY).any()):
@@ -134,12 +140,13 @@ def _bends(values: Array, towards: NDArray[numpy.int64], z: Array, count: int) -
     before, after = grid[towards, next_to], grid[towards, next_to + 1]
     share = ((z - _PLACES[next_to]) / (_PLACES[1] - _PLACES[0])).reshape(-1, 1, 1)
     beside = _finite(abs(values - before - share * (after - before)))
-    sudden = numpy.maximum(within.max(axis=0), beside.max(axis=0))
-    sharp = numpy.where(off > _FAR, sudden / (numpy.maximum(whole, sudden) + 1e-300), 0.0)
+    # a cusp is half as high there as at its ends, and a parabola a thirtieth
+    sudden = numpy.maximum(within.max(axis=0), _CUSP * beside.max(axis=0))
+    sharp = numpy.where(off > _FAR, sudden / (numpy.maximum(whole, beside.max(axis=0)) + 1e-300), 0.0)
     return off, sharp, whole / size
 
 
-def _turns(looking: Looking, ways: Ways, s: Nonlin, part: Expr, values: Array) -> _Places:
+def _zeros(looking: Looking, ways: Ways, s: Nonlin, part: Expr, values: Array) -> _Places:
     """Where a part changes its sign between places of ways, given its values (ways, places, values)."""
     changes = numpy.argwhere((values[:, 1:] > 0) != (values[:, :-1] > 0))[:_CHANGES]
     towards, place, column = changes.T
@@ -166,9 +173,24 @@ def _turns(looking: Looking, ways: Ways, s: Nonlin, part: Expr, values: Array) -
     return towards, z
 
 
+def _extrema(looking: Looking, ways: Ways, s: Nonlin, part: Expr, values: Array) -> _Places:
+    """Where a part turns back between places of ways, as a square does at its zero, by parabolas."""
+    rises = numpy.diff(values, axis=1) > 0
+    towards, place, column = numpy.argwhere(rises[:, 1:] != rises[:, :-1])[:_CHANGES].T
+    each, near, z = numpy.arange(len(towards)), ways.end * (_PLACES[1] - _PLACES[0]), ways.end * _PLACES[place + 1]
+    before, here, after = (values[towards, place + k, column] for k in range(3))
+    for _ in range(_PARABOLAS if len(towards) else 0):
+        z = z + numpy.clip(numpy.nan_to_num(near / 2 * (before - after) / (before - 2 * here + after)), -near, near)
+        near /= 4
+        looking.go(ways.at(numpy.tile(towards, 3), numpy.concatenate([z - near, z, z + near])))
+        found = looking.part(s, part)
+        columns = column if found.shape[1] > 1 else numpy.zeros_like(column)
+        before, here, after = (found[k * len(z) + each, columns] for k in range(3))
+    return towards, z
+
+
 def _told(looking: Looking, ways: Ways, s: Nonlin) -> str:
     """A function, and what in it is nearest to 0 beside its error."""
-    looking.go(ways.rows)
     program = looking.program
 
     def shown(expr: Expr) -> str:
@@ -176,14 +198,14 @@ def _told(looking: Looking, ways: Ways, s: Nonlin) -> str:
         return text if len(text) <= _SHOWN else text[:_SHOWN] + " …"
 
     nearest: tuple[float, str] = (numpy.inf, "")
-    for part in parts(s.body, frozenset(looking.readers.scalars)):
-        _, part = part.primitive()
-        if of_scalars(part):
+    read = [part.primitive()[1] for part in parts(s.body, frozenset(looking.readers.scalars)) if of_scalars(part)]
+    with numpy.errstate(all="ignore"):
+        looking.go(ways.rows)
+        for part in read:
             values = looking.part(s, part)
-            error = standard_error(values)
-            beside = numpy.where(error > 0, abs(values.mean(axis=0)) / error, numpy.inf)
+            mean, error = values.mean(axis=0), standard_error(values)
+            beside = numpy.where(error > 0, abs(mean) / error, numpy.inf)
             place = int(beside.argmin())
-            told = f"`{shown(part)}` is {values.mean(axis=0)[place]:.2g} ± {error[place]:.1g}"
-            nearest = min(nearest, (float(beside[place]), told))
+            nearest = min(nearest, (float(beside[place]), f"`{shown(part)}` is {mean[place]:.2g} ± {error[place]:.1g}"))
     where = f" where {nearest[1]}" if nearest[1] else " within the errors of the means that it reads"
     return f"`{shown(s.body)}` is steep{where}"

@@ -124,7 +124,7 @@ def _reads(node: Expr, moving: frozenset[int]) -> bool:
 
 @remembered(1 << 10)
 def parts(body: Expr, moving: frozenset[int]) -> tuple[Expr, ...]:
-    """What stands in functions and powers and reads the scalars of some instructions: where it vanishes they turn."""
+    """What stands in functions and powers and reads the scalars of some instructions."""
     found: dict[Expr, None] = {}
 
     def look(node: Expr) -> None:
