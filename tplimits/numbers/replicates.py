@@ -21,7 +21,7 @@ from tplimits.numbers.number import Number, standard_error
 from tplimits.numbers.particles import CONDITIONINGS, SEEN, ParticleExecution
 from tplimits.numbers.rare import Counts, hits, refuse_rare, unseen
 from tplimits.numbers.steep.doubts import doubts
-from tplimits.numbers.steep.errors import changes, middles
+from tplimits.numbers.steep.errors import errors
 from tplimits.numbers.steep.looking import Looking, few_seen
 from tplimits.numbers.steep.readers import Readers, readers_of
 from tplimits.program.nodes.given import seed_number, whole_from, word_of, working_executor
@@ -145,12 +145,7 @@ class Draws:
         def rest(reader: int) -> Array:
             return numpy.array([reader in of for of in behind])
 
-        more = changes(bent, values, held, rest, labels.__getitem__)
-        if not bent:
-            return more
-        # the mean of a bent function is not the function of the mean
-        bias = abs((held(middles(bent), range(len(values))) - values).mean(axis=0))
-        return numpy.hypot(more, numpy.where(numpy.any([rest(one.position) for one in bent], axis=0), bias, 0.0))
+        return errors(bent, values, held, rest, labels.__getitem__)
 
 
 @dataclass(frozen=True)

@@ -43,14 +43,39 @@ class SteepError(EvaluationError):
         self.positions = frozenset(positions)
 
 
-def changes(
+def errors(
     bent: Sequence[Doubt], results: Array, again: Again, rest: Callable[[int], Array], names: Callable[[int], str]
 ) -> Array:
-    """How far the mean of results (replicates, results) over the first axis may be moved by what is steep.
+    """What functions that are not straight add to the errors of the mean of results (replicates, results).
 
     `rest` tells which results rest on an instruction, `names` what they are called.  SteepError where a steep function
     moves one by more than is small beside it and its error.
     """
+    if not bent:
+        return numpy.zeros(results.shape[1])
+    steep = _changes(bent, results, again, rest, names)
+    # the mean of a bent function is not the function of the mean
+    middle = {p: x for one in bent for p, x in one.middle.items()}
+    held = again(middle, range(len(results)))
+    bias = numpy.where(_any(bent, rest), abs((held - results).mean(axis=0)), 0.0)
+    far = [one for one in bent if one.is_far and not one.is_steep]
+    if not far:
+        return numpy.hypot(steep, bias)
+    few, between = range(min(_TOLD_BY, len(results))), {p: x for one in far for p, x in one.places[-1].items()}
+    there = again({**middle, **between}, few)
+    varies = numpy.where(_any(far, rest), abs(there - held[: len(few)]).mean(axis=0), 0.0)
+    return numpy.hypot(numpy.hypot(steep, bias), varies)
+
+
+def _any(bent: Sequence[Doubt], rest: Callable[[int], Array]) -> Array:
+    """Which results rest on one of them."""
+    return numpy.asarray(numpy.any([rest(one.position) for one in bent], axis=0))
+
+
+def _changes(
+    bent: Sequence[Doubt], results: Array, again: Again, rest: Callable[[int], Array], names: Callable[[int], str]
+) -> Array:
+    """How far results may be moved by what is steep."""
     more, error = numpy.zeros(results.shape[1]), standard_error(results)
     few, asked = range(min(_TOLD_BY, len(results))), set[bytes]()
     for one, means in ((doubt, place) for doubt in bent if doubt.is_steep for place in doubt.places):
@@ -74,8 +99,3 @@ def changes(
             )
         more = numpy.hypot(more, change)
     return more
-
-
-def middles(bent: Sequence[Doubt]) -> dict[int, Array]:
-    """The means of all of them at their own means over replicates: held there, results have no bias by their spread."""
-    return {p: x for one in bent for p, x in one.middle.items()}

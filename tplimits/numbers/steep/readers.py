@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Readers:
-    """Functions by position, with the means that each rests on, the scalars behind it and the vectors that it reads."""
+    """Functions by position, with the means that each rests on, what is made of these before it, and other vectors."""
 
     means: Mapping[int, tuple[int, ...]]
     behind: Mapping[int, tuple[frozenset[int], frozenset[int]]]
@@ -37,7 +37,7 @@ class Readers:
 
     @cached_property
     def scalars(self) -> tuple[int, ...]:
-        """All scalars that have to be known for their values, in order."""
+        """All scalars, and vectors made of them, that have to be known for their values, in order."""
         return tuple(sorted(frozenset[int]().union(*(scalars for scalars, _ in self.behind.values()))))
 
     @cached_property
@@ -79,28 +79,30 @@ def readers_of(program: Program, asked: frozenset[int], moving: frozenset[int] =
         read = {int(e.source) for e in entries(s.body)} & means.keys()
         own = frozenset[int]().union(*(means[p] for p in read))
         is_polynomial = read <= polynomial and _is_polynomial(s.body, frozenset(read))
-        if isinstance(s, ScalarNonlin):
+        # of what is averaged over other neurons few particles tell too little to be read on
+        if isinstance(s, ScalarNonlin) or (own and isinstance(s, OuterNonlin) and not s.slots):
             means[position] = own
             polynomial |= {position} if is_polynomial else set()
         if own and (position in asked or isinstance(s, OuterNonlin)):
             found[position] = tuple(sorted(own))
             polynomials |= {position} if is_polynomial else set()
-    return Readers(found, {position: _behind(program, position) for position in found}, frozenset(polynomials))
+    made = frozenset(p for p in means if isinstance(program[p], Nonlin))
+    return Readers(found, {position: _behind(program, position, made) for position in found}, frozenset(polynomials))
 
 
-def _behind(program: Program, reader: int) -> tuple[frozenset[int], frozenset[int]]:
-    """The scalars behind a function as far as the means, and the vectors that it reads."""
+def _behind(program: Program, reader: int, made: Collection[int]) -> tuple[frozenset[int], frozenset[int]]:
+    """What is made of scalars behind a function as far as the means, and the vectors that it reads beside."""
     scalars: set[int] = set()
     vectors: set[int] = set()
     waiting = [*program[reader].operands]
     while waiting:
         position = waiting.pop()
         s = program[position]
-        if s.width is not None:
+        if s.width is not None and position not in made:
             vectors.add(position)
         elif position not in scalars:
             scalars.add(position)
-            waiting += s.operands if isinstance(s, ScalarNonlin) else ()
+            waiting += s.operands if isinstance(s, Nonlin) else ()
     return frozenset(scalars), frozenset(vectors)
 
 

@@ -15,7 +15,7 @@ import numpy
 from tplimits.arrays import Array
 from tplimits.numbers.number import standard_error
 from tplimits.numbers.steep.doubts import Doubt, doubts
-from tplimits.numbers.steep.errors import changes, middles
+from tplimits.numbers.steep.errors import errors
 from tplimits.numbers.steep.looking import few_seen
 from tplimits.numbers.steep.readers import Readers, readers_of
 from tplimits.program.nodes.functions import JUMPS
@@ -93,9 +93,7 @@ def more_errors(
             at.setdefault(number // size, {})[number % size] = x
         return again(at, which).reshape(len(which), -1)
 
-    more = changes(bent, flat, held, partial(_all, flat.shape[1]), partial(_step, results.shape[1:]))
-    if bent:  # outputs of scalars that spread are not those of their means
-        more = numpy.hypot(more, abs((held(middles(bent), range(len(flat))) - flat).mean(axis=0)))
+    more = errors(bent, flat, held, partial(_all, flat.shape[1]), partial(_step, results.shape[1:]))
     return more.reshape(results.shape[1:])
 
 
@@ -115,7 +113,9 @@ def _over_times(at: Mapping[int, Sequence[Doubt]], size: int) -> list[Doubt]:
             for held in zip(*((one.middle, *one.places) for _, one in all_times), strict=True)
         )
         _, first = max(all_times, key=lambda item: (item[1].is_steep, -item[0]))
-        joint.append(replace(first, middle=middle, places=tuple(places)))
+        joint.append(
+            replace(first, middle=middle, places=tuple(places), is_far=any(one.is_far for _, one in all_times))
+        )
     return joint
 
 
