@@ -73,6 +73,7 @@ OF_VECTORS = {
     "of two vectors": lambda x, u, W, a, b: tp.tanh(1e5 * ((a * u).named("z") - b * u)),
     "of a vector that is one": lambda x, u, W, a, b: tp.tanh((1e5 * (a - b) * u).named("z")),
     "in an image": lambda x, u, W, a, b: W @ (tp.exp(-((1e6 * (a - b)) ** 2)) * x),
+    "of an image": lambda x, u, W, a, b: tp.tanh(1e5 * (W @ ((a - b) * x))),
     "written out": lambda x, u, W, a, b: x * tp.exp(-1e10 * (a * a - 2 * a * b + b * b)),
     "logarithm": lambda x, u, W, a, b: x * tp.sqrt(tp.log(1 + 1e8 * (a - b) * (a - b)) + 1),
 }

@@ -12,7 +12,7 @@ from sympy import Expr
 from tplimits.arrays import Array
 from tplimits.program.nodes.entries import NO_NEURON, OWN, AxisSum, entries, free_axes
 from tplimits.program.nodes.execution import Execution
-from tplimits.program.nodes.kinds import OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import MatMul, OuterNonlin, ScalarNonlin
 from tplimits.program.parts import found
 
 if TYPE_CHECKING:
@@ -46,7 +46,18 @@ class Looking(Execution):
             self.arrays[position] = self._vectors[position][None, ..., :few]
         for position in self.readers.scalars:
             s = self.program[position]
-            self.arrays[position] = means[position] if position in means else self.read(s)
+            if isinstance(s, MatMul):
+                self.arrays[position] = self._image(s, self.arrays[position])
+            else:
+                self.arrays[position] = means[position] if position in means else self.read(s)
+
+    def _image(self, s: MatMul, image: Array) -> Array:
+        """An image as it was seen, times the share that what it is an image of has of what was seen of that."""
+        seen = self._vectors[int(s.operand.source)][None, ..., : image.shape[-1]]
+        before = self._grid(s.axes).read(seen, s.operand.indices, tail=1)
+        squares = numpy.vecdot(before, before)
+        share = numpy.vecdot(self._vector(s), before) / numpy.where(squares > 0, squares, 1.0)
+        return numpy.asarray(numpy.where(squares > 0, share, 1.0)[..., None] * image)
 
     def of(self, s: Nonlin) -> Array:
         """A function at these places, (places, values, particles)."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from sympy import Expr
 
 from tplimits.program.nodes.entries import AxisSum, Entry, entries
-from tplimits.program.nodes.kinds import Avg, Nonlin, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import Avg, MatMul, Nonlin, OuterNonlin, ScalarNonlin
 from tplimits.program.parts import remembered
 
 if TYPE_CHECKING:
@@ -74,6 +74,10 @@ def readers_of(program: Program, asked: frozenset[int], moving: frozenset[int] =
             means[position] = frozenset({position})
             polynomial.add(position)
             continue
+        if isinstance(s, MatMul) and (source := int(s.operand.source)) in polynomial:
+            # an image grows with what it is an image of; after functions that normalise it is what it is
+            means[position] = means[source]
+            polynomial.add(position)
         if not isinstance(s, Nonlin):
             continue
         read = {int(e.source) for e in entries(s.body)} & means.keys()
@@ -86,7 +90,7 @@ def readers_of(program: Program, asked: frozenset[int], moving: frozenset[int] =
         if own and (position in asked or isinstance(s, OuterNonlin)):
             found[position] = tuple(sorted(own))
             polynomials |= {position} if is_polynomial else set()
-    made = frozenset(p for p in means if isinstance(program[p], Nonlin))
+    made = frozenset(p for p in means if isinstance(program[p], (Nonlin, MatMul)))
     return Readers(found, {position: _behind(program, position, made) for position in found}, frozenset(polynomials))
 
 
@@ -103,6 +107,11 @@ def _behind(program: Program, reader: int, made: Collection[int]) -> tuple[froze
         elif position not in scalars:
             scalars.add(position)
             waiting += s.operands if isinstance(s, Nonlin) else ()
+            if isinstance(s, MatMul):
+                source = int(s.operand.source)
+                # as they are where they were seen
+                vectors |= {position, source}
+                waiting.append(source)
     return frozenset(scalars), frozenset(vectors)
 
 
