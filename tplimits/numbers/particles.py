@@ -65,6 +65,8 @@ class ParticleExecution(Execution):
         super().__init__(program, particles, 1, rng, ratios, given)
         #: numbers of scalars that are not read off the particles; whether bodies are moved by their rounding
         self.settled, self.off_by_rounding = settled, off_by_rounding
+        #: numbers of whole scalars, by position, (*axes)
+        self.held: Mapping[int, Array] = {}
         for width in program.widths:  # negative powers of a width vanish in the limit
             # so that 1/n is 0 whatever the number of particles is
             self.leaves[width_symbol(width)] = math.inf
@@ -177,6 +179,8 @@ class ParticleExecution(Execution):
 
     def _settled(self, array: Array) -> Array:
         """The array of the next instruction, a scalar, with the entries that are known."""
+        if (held := self.held.get(len(self.arrays))) is not None:
+            return numpy.broadcast_to(held, array.shape)
         known = {index: value for (p, index), value in self.settled.items() if p == len(self.arrays)}
         if known:
             array = numpy.array(array)

@@ -240,10 +240,11 @@ class MaximalLimit(TrainingLimit):
         run = RunAsked(X, error, lr, steps, given, ratios, particles, replicates, seed, block, conditioning, checkpoint)
         run.refuse_runner(executor, progress)
         asked = numbers.request.request(self.recursion, run, record)
-        found = numbers.feature_learning.trajectories(asked, executor, progress)
+        found, more_errors = numbers.feature_learning.trajectories(asked, executor, progress)
         paths = numpy.array([one.f for one in found])
         shares = numpy.array([one.gates[numbers.execution.SHARE] for one in found])
         f, stderr = numbers.averages.mean_and_error(paths, shares)
+        stderr = numpy.hypot(stderr, more_errors)
         grams = {name: numpy.mean([one.grams[name] for one in found], axis=0) for name in asked.record}
         return TrainingRun(f"{self.program.name}, μ-limit", f, stderr, paths, grams, found[0].kets, seed=seed)
 

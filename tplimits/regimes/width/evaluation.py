@@ -18,7 +18,6 @@ from tplimits.law.hypotheses.reader import Unreadable
 from tplimits.law.hypotheses.sampled import may_have_no_error, no_error, told
 from tplimits.law.observables import BracketObservable, Observable, ScalarObservable, keys
 from tplimits.law.observables import observables as all_observables
-from tplimits.law.rules.read_at_kinks import scalars_at_kinks
 from tplimits.law.state import Derivation, width_ratio
 from tplimits.law.unroll import label
 from tplimits.numbers import intervals
@@ -29,6 +28,7 @@ from tplimits.numbers.passes import quadrature
 from tplimits.numbers.precision import SPREADS, Unsettled
 from tplimits.numbers.replicates import Particles
 from tplimits.numbers.replicates import evaluate as by_draws
+from tplimits.numbers.steep.errors import SteepError
 from tplimits.program.language.render import number_text
 from tplimits.program.nodes.bind import given_constants
 from tplimits.program.nodes.entries import constant_symbol, entries
@@ -37,6 +37,7 @@ from tplimits.program.nodes.kinds import InitialScalar, MatMul
 from tplimits.program.nodes.laws import NORMAL
 from tplimits.regimes.width.derivation import derive_width
 from tplimits.regimes.width.planning import combined, planned
+from tplimits.regimes.width.settled import at_kinks, read_off_law
 
 if TYPE_CHECKING:
     from tplimits.law.kets import Key
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
 _COARSE = 1e-3
 #: a closed form less accurate than this is weighed against the integral it was made from
 _ROUGH = 1e-9
-#: the largest error of a scalar that is read off the law where particles take means
-_KNOWN = 1e-9
 METHODS = ("auto", "exact", "quadrature", "particles")
 
 
@@ -107,23 +106,19 @@ def evaluate(
                 "method='exact' or 'quadrature'."
             )
         _refuse_without_error(program, state, chosen, values)
-        return by_draws(program, chosen, asked, ratios, constants, _settled(state, chosen, values))
+        settled = at_kinks(state, chosen, values)
+        while True:
+            try:
+                return by_draws(program, chosen, asked, ratios, constants, settled)
+            except SteepError as error:  # the law may know the scalars that it is steep in
+                more = read_off_law(state, [k for k in state.scalars if k[0] in error.positions], values)
+                if more.keys() <= settled.keys():
+                    raise
+                settled |= more
 
     refused = state.settle(partial(intervals.values, state.engine, constants=values))
     found = _Evaluation(program, state, values, method, by_particles, refused)
     return all_finite(found.numbers(_chosen(program, observables, only)))
-
-
-def _settled(state: Derivation, chosen: Sequence[Observable], values: Mapping[Symbol, Expr]) -> dict[Key, float]:
-    """Numbers of the scalars that kinks and roots at 0 rest on, 0 where they are it within their errors."""
-    positions = sorted({position for o in chosen for position, _ in keys(o)})
-    numbers: dict[Key, float] = {}
-    for key in scalars_at_kinks(state, positions, partial(intervals.values, state.engine, constants=values)):
-        with contextlib.suppress(Unreadable):
-            (number,) = intervals.intervals(state.engine, [state.scalars[key]], values)
-            if number.error <= _KNOWN * max(1.0, abs(number.value)):
-                numbers[key] = 0.0 if abs(number.value) <= SPREADS * number.error else number.value
-    return numbers
 
 
 def _refuse_without_error(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
-from sympy import Integer
+from sympy import Expr, Integer
 
 from tplimits.errors import EvaluationError
 from tplimits.law.unroll import Unroller
@@ -25,7 +25,7 @@ from tplimits.program.nodes.drawing import drawn
 from tplimits.program.nodes.entries import size_symbol, width_symbol
 from tplimits.program.nodes.given import width_ratios
 from tplimits.program.nodes.kinds import Initial, InitialMatrix, InitialScalar, InitialVector, Instruction, MatMul
-from tplimits.regimes.training.numbers import gates, singular
+from tplimits.regimes.training.numbers import gates, singular, steep
 from tplimits.regimes.training.numbers.averages import shares
 from tplimits.regimes.training.numbers.continued import continued
 from tplimits.regimes.training.numbers.divisors import inverse
@@ -41,6 +41,11 @@ if TYPE_CHECKING:
 SHARE, RARE = "share", "rare"
 #: the width in expressions such as 1/√n: ratios of widths stay exact, negative powers vanish
 _INFINITE = 1e150
+
+
+def limits_of_widths(ratios: Mapping[str, float]) -> dict[Expr, float]:
+    """Numbers for the symbols of widths: ratios of them stay, and negative powers vanish."""
+    return {width_symbol(width): _INFINITE * ratio for width, ratio in {"n": 1.0, **ratios}.items()}
 
 
 def particles_by_width(widths: Mapping[str, float], particles: int, block: int) -> tuple[int, dict[str, int]]:
@@ -80,6 +85,8 @@ class TrainingExecution(ParticleExecution):
         self.schedules = {name: value for name, value in given.items() if isinstance(value, Schedule)}
         self.total = total
         self.gates, self.singular, self.seen = gates.gates(program), singular.singular(total), dict[str, Array]()
+        self.readers = steep.readers(total, program)
+        self._held_at: steep.Held = {}
         #: one over the number of particles that make the error of a mean, of that with the fewest so far
         self.share = 0.0
         #: of the entries of f, how many particles make the one that fewest do, and how many entries none makes
@@ -102,8 +109,7 @@ class TrainingExecution(ParticleExecution):
         program = self.program
         sizes = {"n": 1.0, **{w: float(r) for w, r in width_ratios(program, ratios, EvaluationError).items()}}
         self.blocks, self.width = particles_by_width(sizes, particles, block)
-        for width, ratio in sizes.items():  # ratios of widths stay, negative powers vanish
-            self.leaves[width_symbol(width)] = _INFINITE * ratio
+        self.leaves |= limits_of_widths(sizes)
 
     def _parameter(self, s: Instruction, optimizer: Optimizer) -> EntrywiseParameter | MatrixParameter:
         unit = self.width[self.total.readout_width]
@@ -150,7 +156,8 @@ class TrainingExecution(ParticleExecution):
             return numpy.empty(0)
         found = self.parameters.get(s.name)
         if isinstance(found, EntrywiseParameter):
-            return self._wide(s, found.value[None]) if isinstance(s, InitialVector) else found.value[None]
+            value = found.value[None]
+            return self._wide(s, value) if isinstance(s, InitialVector) else self._settled(value)
         return super()._initial(s)
 
     def matmul(self, s: MatMul) -> Array:
@@ -175,6 +182,10 @@ class TrainingExecution(ParticleExecution):
             out[chosen] = self.wider * parameter.member(int(number)).apply(flat[chosen], s.transposed)
         return out.reshape((1, *full, -1))
 
+    def hold_at(self, held: steep.Held) -> None:
+        """From now on scalars are these numbers at some times, whatever rounding makes of functions there."""
+        self._held_at, self.rounding_at = held, 0
+
     def look_at(self, rows: NDArray[numpy.int64]) -> None:
         """From now on the inputs are those with these numbers alone; others take no columns of matrices."""
         (given, data), count = self._whole, len(rows)
@@ -189,11 +200,11 @@ class TrainingExecution(ParticleExecution):
 
     def outputs(self, t: int) -> Array:
         """f at the parameters of now and the constants of step t, (inputs, *outputs): the forward instructions run."""
-        self.arrays = []
+        self.arrays, self.held = [], self._held_at.get(t, {})
         for name, schedule in self.schedules.items():
             self.given[name] = numpy.array(schedule(t))
         self.run_some(len(self.total.network))
-        self.seen = self._seen(len(self.total.network))
+        self.seen = self._seen(len(self.total.network)) | steep.seen(self.readers, self, t)
         readout = returned_values(self.total, self)[0]
         if self.may_lie_far_out:
             refuse_unseen(readout, "f")
@@ -215,7 +226,7 @@ class TrainingExecution(ParticleExecution):
     def step(self, t: int, χ: Array, lr: Mapping[str, float], decay: Mapping[str, float]) -> None:
         """Backward from the error signals χ (inputs, *outputs), then one update of all parameters."""
         self.run_some(len(self.program))
-        self.seen = self._seen(len(self.program))
+        self.seen = self._seen(len(self.program)) | steep.seen(self.readers, self, t)
         signal = χ.reshape(len(χ), -1)
         clipped = self._shares(t, signal)
         for name, parameter in self.parameters.items():

@@ -13,18 +13,21 @@ import numpy
 from tplimits.errors import EvaluationError
 from tplimits.numbers.columns import Array, OverflowingError, State
 from tplimits.numbers.rare import FEW, refuse_rare
+from tplimits.numbers.steep.looking import Looking
 from tplimits.program.files.serial import to_json
 from tplimits.program.network.loss import error_signal
-from tplimits.program.network.schedules import along
+from tplimits.program.network.schedules import along, at_step
 from tplimits.program.nodes.evaluate import stream
-from tplimits.regimes.training.numbers import checkpoint, gates, moments, singular
+from tplimits.regimes.training.numbers import checkpoint, gates, moments, singular, steep
 from tplimits.regimes.training.numbers.columns_needed import refuse_too_few
-from tplimits.regimes.training.numbers.execution import RARE, TrainingExecution
+from tplimits.regimes.training.numbers.continued import continued
+from tplimits.regimes.training.numbers.execution import RARE, TrainingExecution, limits_of_widths
 from tplimits.regimes.training.numbers.replicates import ENOUGH, Seen, quietly, refuse_lost, replicated, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from tplimits.numbers.steep.readers import Readers
     from tplimits.program.network.total import TotalProgram
     from tplimits.progress import Progress
     from tplimits.regimes.training.numbers.request import TrainingRequest
@@ -47,7 +50,9 @@ class Trajectory:
 class Replicate:
     """One training run on one draw of particles, which can be left and taken up again after every step."""
 
-    def __init__(self, asked: TrainingRequest, number: int, total: TotalProgram | None = None) -> None:
+    def __init__(
+        self, asked: TrainingRequest, number: int, total: TotalProgram | None = None, held: steep.Held | None = None
+    ) -> None:
         self.asked, self.number = asked, number
         self.execution = TrainingExecution(
             asked.recursion.total if total is None else total,
@@ -60,6 +65,8 @@ class Replicate:
             asked.ratios,
             asked.given,
         )
+        if held:
+            self.execution.hold_at(held)
         self.signal = error_signal(asked.error)
         self.f: list[Array] = []
         self.grams: dict[str, list[Array]] = {name: [] for name in asked.record}
@@ -163,8 +170,24 @@ def _gates(asked: TrainingRequest, number: int) -> Mapping[str, Array]:
     return whole(partial(Replicate, asked), number)["gates"]
 
 
-def judge(asked: TrainingRequest, runs: Sequence[State]) -> None:
-    """EvaluationError where training lands on a jump, a pole or the end of a root of a scalar.
+def _looking(asked: TrainingRequest, t: int, readers: Readers, vectors: Mapping[int, Array]) -> Looking:
+    """What functions of the total program are looked at with at a step."""
+    rows = slice(None) if asked.rows is None else asked.rows(t)
+    X = {name: x[rows] for name, x in asked.X.items()}
+    sized = asked.sized if asked.rows is None else asked.recursion.total.sized(X)
+    program, given = continued(sized), {**at_step(asked.given, t), **X}
+    return Looking(program, readers, vectors, limits_of_widths(asked.ratios), asked.ratios, given)
+
+
+def _held(asked: TrainingRequest, held: steep.Held, which: Sequence[int]) -> Array:
+    """The outputs of some replicates with scalars held."""
+    return numpy.array([whole(partial(Replicate, asked, held=held), number)["f"] for number in which])
+
+
+def judge(asked: TrainingRequest, runs: Sequence[State]) -> Array:
+    """EvaluationError where training lands on a jump, a pole or the end of a root of a scalar, or is steep in one.
+
+    Else what functions of scalars add to the errors of outputs, (steps + 1, inputs, *outputs).
 
     `runs` are the results of all replicates: `tplimits.regimes.training.numbers.gates` and `singular`.
     """
@@ -179,19 +202,24 @@ def judge(asked: TrainingRequest, runs: Sequence[State]) -> None:
     refuse_lost(numpy.array(outputs), signals, asked.steps)
     # one draw without conditioning
     gates.judge(total, seen, partial(_outputs, asked), partial(_gates, replace(asked, white=False), 0))
+    readers = steep.readers(total, asked.sized)
+    own, all_outputs = [run["gates"] for run in runs], numpy.array(outputs)
+    return steep.more_errors(readers, partial(_looking, asked), own, all_outputs, partial(_held, asked))
 
 
-def trajectories(asked: TrainingRequest, executor: Executor | None, progress: Progress) -> list[Trajectory]:
-    """All replicates, judged; the same numbers whoever runs them."""
+def trajectories(
+    asked: TrainingRequest, executor: Executor | None, progress: Progress
+) -> tuple[list[Trajectory], Array]:
+    """All replicates, judged, and what their errors have besides; the same numbers whoever runs them."""
     with quietly():
         refuse_too_few(asked)
         if asked.steps:  # known before there are many that would each ask for it
             _ = asked.squares_without_error
         known = partial(_fingerprint, asked)
         runs = replicated(asked, partial(Replicate, asked), asked.steps + 1, known, executor, progress)
-        judge(asked, runs)
         _refuse_rare(asked, runs)
-    return [Trajectory(**run) for run in runs]
+        more = judge(asked, runs)
+    return [Trajectory(**run) for run in runs], more
 
 
 def _refuse_rare(asked: TrainingRequest, runs: Sequence[State]) -> None:

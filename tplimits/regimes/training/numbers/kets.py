@@ -16,6 +16,8 @@ import numpy
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.numbers.columns import AntitheticPopulation, Array, Population
 from tplimits.numbers.roots import root
+from tplimits.numbers.steep.looking import Looking
+from tplimits.program.network.schedules import at_step
 from tplimits.program.network.tangent import Tangent
 from tplimits.program.network.total import TotalProgram
 from tplimits.program.nodes.evaluate import stream
@@ -27,9 +29,11 @@ from tplimits.regimes.kernels.numbers.evaluation import evaluate
 from tplimits.regimes.kernels.numbers.request import request
 from tplimits.regimes.training.derivation.operand_grams import operand_grams
 from tplimits.regimes.training.numbers.averages import shares
-from tplimits.regimes.training.numbers.execution import TrainingExecution, particles_by_width
+from tplimits.regimes.training.numbers.continued import continued
+from tplimits.regimes.training.numbers.execution import TrainingExecution, limits_of_widths, particles_by_width
 
 if TYPE_CHECKING:
+    from tplimits.numbers.steep.readers import Readers
     from tplimits.program.nodes.program import Program
     from tplimits.regimes.training.numbers.operator_request import TangentRequest
 
@@ -122,8 +126,10 @@ class HalvedExecution(KetExecution):
     population: ClassVar[type[Population]] = AntitheticPopulation
 
 
-def drawn(asked: TangentRequest, roots: Mapping[int, Array], number: int) -> TrainingExecution:
-    """Both passes on the particles of one replicate."""
+def drawn(
+    asked: TangentRequest, roots: Mapping[int, Array], number: int, held: Mapping[int, Array] | None = None
+) -> TrainingExecution:
+    """Both passes on the particles of one replicate, with some scalars held."""
     total, X = total_of(asked)
     # two blocks at least: left factors are moved on by one
     block = min(asked.block, asked.particles // 2)
@@ -144,8 +150,17 @@ def drawn(asked: TangentRequest, roots: Mapping[int, Array], number: int) -> Tra
         asked.without_biases(asked.values),
     )
     run.arrays = []
+    if held:
+        run.held, run.rounding_at = held, 0
     run.run_some(len(total.program))
     return run
+
+
+def looking(asked: TangentRequest, t: int, readers: Readers, vectors: Mapping[int, Array]) -> Looking:
+    """What functions of the kets are looked at with; they are the same at all times."""
+    total, X = total_of(asked)
+    given = {**at_step(asked.without_biases(asked.values), 0), **X}
+    return Looking(continued(total.sized(X)), readers, vectors, limits_of_widths(asked.ratios), asked.ratios, given)
 
 
 def _gains_from_halves(asked: TangentRequest, total: TotalProgram, block: int) -> bool:

@@ -18,15 +18,16 @@ from tplimits.program.network.loss import error_signal
 from tplimits.program.network.schedules import path
 from tplimits.program.optimizers.stepping import G
 from tplimits.regimes.training.derivation.sign_kernel import sign_kernel
-from tplimits.regimes.training.numbers import checkpoint
+from tplimits.regimes.training.numbers import checkpoint, steep
 from tplimits.regimes.training.numbers.averages import mean_and_error
+from tplimits.regimes.training.numbers.continued import continued
 from tplimits.regimes.training.numbers.divisors import share
-from tplimits.regimes.training.numbers.kets import roots
+from tplimits.regimes.training.numbers.kets import looking, roots, total_of
 from tplimits.regimes.training.numbers.moments import operator_squares
 from tplimits.regimes.training.numbers.operator_kernels import OutputKernel, initial_path, kernels, sign_gram
 from tplimits.regimes.training.numbers.operator_particles import Prepared, TangentReplicate, finite
 from tplimits.regimes.training.numbers.output_biases import OutputBiases, output_biases
-from tplimits.regimes.training.numbers.replicates import refuse_lost, replicated
+from tplimits.regimes.training.numbers.replicates import refuse_lost, replicated, whole
 from tplimits.regimes.training.numbers.singular import refuse_cancelled
 from tplimits.regimes.training.numbers.tangent_clipping import Clipping, clipping
 
@@ -61,7 +62,16 @@ def _trained(asked: TangentRequest, executor: Executor | None, progress: Progres
     runs = replicated(asked, begin, asked.steps, partial(_fingerprint, asked), executor, progress)
     found, signal = numpy.array([run["f"] for run in runs]), error_signal(asked.error)
     refuse_lost(found, lambda t: numpy.array([signal(f, t) for f in found[:, t]]), asked.steps)
-    return *mean_and_error(found, numpy.array([run["shares"] for run in runs])), found
+    mean, error = mean_and_error(found, numpy.array([run["shares"] for run in runs]))
+    total, X = total_of(asked)
+
+    def again(held: steep.Held, which: Sequence[int]) -> Array:
+        begin = partial(TangentReplicate, asked, prepared, held=held[0])
+        return numpy.array([whole(begin, number)["f"] for number in which])
+
+    # one time is that of the kets, which do not move
+    readers, seen = steep.readers(total, continued(total.sized(X))), [run["seen"] for run in runs]
+    return mean, numpy.hypot(error, steep.more_errors(readers, partial(looking, asked), seen, found, again)), found
 
 
 def sign_gram_of(asked: TangentRequest) -> Array:

@@ -24,6 +24,7 @@ from tplimits.numbers.particles import refuse_share
 from tplimits.program.network.gradient_rows import Rows, gradient_rows
 from tplimits.program.network.loss import error_signal
 from tplimits.program.nodes.kinds import InitialMatrix
+from tplimits.regimes.training.numbers import steep
 from tplimits.regimes.training.numbers.averages import Terms
 from tplimits.regimes.training.numbers.kets import drawn
 from tplimits.regimes.training.numbers.moments import refuse_unknown
@@ -221,11 +222,8 @@ class Prepared:
     far_out: bool
 
 
-def operator_sums(
-    asked: TangentRequest, roots: Mapping[int, Array], number: int
-) -> list[tuple[str, PairSums | EntrySums]]:
+def operator_sums(asked: TangentRequest, run: TrainingExecution) -> list[tuple[str, PairSums | EntrySums]]:
     """The parts of the operator, for each trained matrix and vector by name, on the particles of one replicate."""
-    run = drawn(asked, roots, number)
     return [(name, part) for name in asked.operator.trained for part in _parts(asked, run, name)]
 
 
@@ -264,12 +262,17 @@ def finite(f: Array, t: int) -> Array:
 class TangentReplicate:
     """f at all times on one draw of particles; the kets are drawn again when it is taken up from a checkpoint."""
 
-    def __init__(self, asked: TangentRequest, prepared: Prepared, number: int) -> None:
+    def __init__(
+        self, asked: TangentRequest, prepared: Prepared, number: int, held: Mapping[int, Array] | None = None
+    ) -> None:
         path, biases = prepared.path, prepared.biases
         self.asked, self.path, self.signal, self.clipped = asked, path, error_signal(asked.error), prepared.clipped
         self.unknown, self.far_out = prepared.unknown, prepared.far_out
         self.outputs = len(biases.constant)
-        self.sums: list[tuple[str, PairSums | EntrySums | BiasSums]] = [*operator_sums(asked, prepared.roots, number)]
+        run = drawn(asked, prepared.roots, number, held)
+        #: what functions of scalars read, at the one time of the kets
+        self._seen = {name: x[None] for name, x in steep.seen(run.readers, run, 0).items()}
+        self.sums: list[tuple[str, PairSums | EntrySums | BiasSums]] = [*operator_sums(asked, run)]
         for name in asked.operator.biases:
             self.sums.append((name, BiasSums(biases.of((name,)), asked.operator.optimizers[name])))
         self.f, self.shares = [path[0]], [0.0]
@@ -303,7 +306,9 @@ class TangentReplicate:
 
     def state(self) -> State:
         """What a checkpoint holds."""
-        return self.result() | {"sums": {str(i): part.state() for i, (_, part) in enumerate(self.sums)}}
+        return {"f": numpy.array(self.f), "shares": numpy.array(self.shares)} | {
+            "sums": {str(i): part.state() for i, (_, part) in enumerate(self.sums)}
+        }
 
     def restore(self, state: State) -> None:
         """Back to what a checkpoint holds."""
@@ -313,4 +318,4 @@ class TangentReplicate:
 
     def result(self) -> State:
         """The outputs at all times, (steps + 1, inputs, *outputs), and by how few particles their errors are known."""
-        return {"f": numpy.array(self.f), "shares": numpy.array(self.shares)}
+        return {"f": numpy.array(self.f), "shares": numpy.array(self.shares), "seen": self._seen}
