@@ -17,6 +17,7 @@ from tplimits.program.nodes.kinds import InitialVector
 from tplimits.program.nodes.laws import GIVEN
 from tplimits.program.nodes.program import Program
 from tplimits.program.parts import derivation_begins
+from tplimits.program.room import with_room
 from tplimits.regimes.protocol import Limit, Regime
 from tplimits.regimes.width.limit import Width, WidthLimit
 
@@ -95,6 +96,7 @@ def derive(program: Program, regime: Regime | None = None, *, assume: Sequence[s
     return limit.assuming(names) if names else limit
 
 
+@with_room
 def _limit(regime: Regime, program: Program) -> Limit:
     """The limit, of the program in other words where it has none in its own: names have no say in it."""
     try:

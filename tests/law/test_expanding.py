@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 
+import numpy
 import pytest
 import sympy
+from scipy import special
 
 import tplimits as tp
 from tplimits.law import expanding
@@ -85,3 +87,32 @@ def test_a_pole_on_a_side_stays_beside_what_it_divides(mean):
 
     above = (1 + math.erf(mean / 0.5 / math.sqrt(2))) / 2
     assert tp.derive(shares).evaluate()["return"].value == pytest.approx(above, rel=1e-12)
+
+
+def test_smooth_functions_of_functions_are_multiplied_out_as_far_as_other_open_ones():
+    """No row of the table takes one of their terms: 64 terms would be that many integrals."""
+
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector):
+        u, v = tp.erf(x + tp.erf(y)), tp.erf(y + tp.erf(x))
+        return tp.avg((1 + x + y + u) * (2 + x + v + u) * (1 + y + x * u + v))
+
+    limit = tp.derive(program)
+    assert len(limit.state.engine.moments) == 1
+    nodes, weights = numpy.polynomial.hermite_e.hermegauss(60)
+    X, Y = nodes[:, None], nodes
+    U, V = special.erf(X + special.erf(Y)), special.erf(Y + special.erf(X))
+    mean = (1 + X + Y + U) * (2 + X + V + U) * (1 + Y + X * U + V) * weights[:, None] * weights
+    assert limit.evaluate()["return"].value == pytest.approx(mean.sum() / (2 * numpy.pi), rel=1e-7)
+
+
+def test_deep_chains_of_gelu_have_few_means():
+    """Each derivative of gelu is a sum: multiplied out, those of such a chain are 2^depth integrals each."""
+
+    @tp.program
+    def program(W: tp.Matrix, y: tp.Vector):
+        for _ in range(6):
+            y = W.T @ tp.gelu(W @ y)
+        return tp.avg(y * y)
+
+    assert len(tp.derive(program).state.engine.moments) < 1200

@@ -55,6 +55,22 @@ def multiplied_out(expr: Expr) -> Expr:
     return sympy.expand(expr)
 
 
+def may_close(expr: Expr, random: Callable[[Expr], bool]) -> bool:
+    """False where no row of the table can apply, seen before nested functions are multiplied out: that costs 2^depth.
+
+    >>> x = sympy.Symbol("x")
+    >>> may_close(sympy.erf(x) * x, lambda e: True), may_close(sympy.erf(x + sympy.erf(x)), lambda e: True)
+    (True, False)
+    """
+    for head in found(expr, sympy.Function):
+        if random(head):
+            inner = {f for a in head.args for f in found(a, sympy.Function) if random(f)}
+            straight = all(isinstance(f, PIECEWISE_LINEAR) for f in (head, *inner))
+            if isinstance(head, OPEN_HEADS) or (inner and not straight):
+                return False
+    return True
+
+
 def numerators_expanded(expr: Expr) -> Expr:
     """A sum of products with sums that are divided by as they are: of (x² + y²)⁻² the parts of the sum show the zero.
 
@@ -135,7 +151,8 @@ def expanded(expr: Expr, random: Callable[[Expr], bool], finite: Callable[[Expr]
     """
     if not isinstance(expr, (sympy.Add, sympy.Mul, sympy.Pow)):
         return expr
-    most = _MOST_OPEN_TERMS if holds(expr, *OPEN_HEADS) else _MOST_TERMS
+    opens = holds(expr, *OPEN_HEADS) or not may_close(expr, random)
+    most = _MOST_OPEN_TERMS if opens else _MOST_TERMS
     terms = _distributed(expr, random, most, lambda e: as_quotient(e, lambda b: random(b) and _vanishes(b), finite))
     return expr if terms is None else sympy.Add(*terms)
 

@@ -21,7 +21,7 @@ from tplimits.law.closed_forms.integrand import Law, NotClosed, most_nodes, step
 from tplimits.law.closed_forms.table import CLOSED_FORMS, ClosedForm, close
 from tplimits.law.combinations import Combinations
 from tplimits.law.effort import Effort
-from tplimits.law.expanding import OPEN_HEADS, PIECEWISE_LINEAR, expanded, times, two_factors
+from tplimits.law.expanding import expanded, may_close, times, two_factors
 from tplimits.law.hypotheses.moments import tail
 from tplimits.law.means import BoxMean
 from tplimits.law.moments import Moment, OpenMoment
@@ -287,16 +287,7 @@ class Expectations(Combinations):
         return tidy(sympy.Add(*parts))
 
     def _may_close(self, product: Expr) -> bool:
-        """False where no row can apply, seen before nested functions are multiplied out, which costs 2^depth."""
-        if self._hides_signs(product):
-            return False
-        for head in product.atoms(sympy.Function):
-            if self._random(head):
-                inner = {f for a in head.args for f in a.atoms(sympy.Function) if self._random(f)}
-                straight = all(isinstance(f, PIECEWISE_LINEAR) for f in (head, *inner))
-                if isinstance(head, OPEN_HEADS) or (inner and not straight):
-                    return False
-        return True
+        return not self._hides_signs(product) and may_close(product, self._random)
 
     def _law(self, variables: Sequence[Symbol]) -> Law:
         return Law(tuple(tuple(self.covariance(a, b) for b in variables) for a in variables))

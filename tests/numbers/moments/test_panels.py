@@ -10,11 +10,13 @@ import scipy.integrate
 import scipy.stats
 import sympy
 
+from tplimits.numbers.moments import kinks
 from tplimits.numbers.moments.function import moment
 from tplimits.numbers.moments.hermite import hermite_rows
 from tplimits.numbers.moments.kinks import kinked
 from tplimits.numbers.moments.panels import _panel_sums, nodes_between, scale_edges, settled_edges, with_kinks
 from tplimits.program.nodes import functions as heads
+from tplimits.program.nodes.digits import in_digits
 from tplimits.program.nodes.rules import REACH
 
 x = sympy.Symbol("x", real=True)
@@ -243,3 +245,11 @@ def test_what_lies_far_out_without_exponentials_is_nothing(variance):
         points=[1 + s],
     )
     assert abs(value - expected) <= error + 1e-9 * abs(expected) + 1e-30
+
+
+def test_numbers_are_asked_no_further_than_they_show_a_parity(monkeypatch):
+    """Digits of long functions take seconds; one place and its mirror image tell that x + x² has none."""
+    asked = []
+    monkeypatch.setattr(kinks, "in_digits", lambda *given: asked.append(given) or in_digits(*given))
+    assert kinked(x + x**2, x).parity is None and len(asked) == 2
+    assert kinked(x**3, x).parity == 1 and len(asked) == 2 + 8

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy
 import sympy
@@ -117,19 +117,22 @@ class Kinked:
         """0 for an even function, 1 for an odd one, None for neither: means at small correlations would drown in the
         rounding of coefficients that are zero.
         """
-        right, left = ([in_digits(self.function, _DIGITS, {self.variable: t * x}) for x in _TURNED] for t in (1, -1))
+        signs = [1, -1]
         # algebra of many kinks takes minutes, which numbers spare where they show that there is nothing to see
-        if all(v.is_comparable for v in (*right, *left)) and not any(
-            all(map(partial(_equal, sign), right, left)) for sign in (1, -1)
-        ):
-            return None
+        for x in _TURNED:
+            right, left = (in_digits(self.function, _DIGITS, {self.variable: t * x}) for t in (1, -1))
+            if not (right.is_comparable and left.is_comparable):
+                break
+            signs = [sign for sign in signs if _equal(sign, right, left)]
+            if not signs:
+                return None
         found = parity(self.function, self.variable)
         return None if found is None else (1 - found) // 2
 
 
 def _equal(sign: int, one: Expr, other: Expr) -> bool:
     apart, size = abs(one - sign * other), abs(one) + abs(other)
-    return bool(one.is_comparable and other.is_comparable and apart <= sympy.Float(10) ** (4 - _DIGITS) * size)
+    return bool(apart <= sympy.Float(10) ** (4 - _DIGITS) * size)
 
 
 def reach(variances: Array) -> float:

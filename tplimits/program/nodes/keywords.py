@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from tplimits.errors import EvaluationError
 from tplimits.program.nodes.given import named_once
+from tplimits.program.room import with_room
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,6 +27,7 @@ def constants_apart(method: Callable[P, R]) -> Callable[P, R]:
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     places = [p.name for p in inspect.signature(method).parameters.values() if p.kind in kinds]
 
+    @with_room
     @functools.wraps(method)
     def call(*args: Any, **keywords: Any) -> Any:
         taken = places[: len(args)]

@@ -110,8 +110,9 @@ def number_at_generic_data(network: Program, position: int, s: ScalarNonlin) -> 
     return None
 
 
-def _at_generic_data(network: Program, position: int, s: Instruction, data: tuple[float, float]) -> list[Number]:
-    """The limits of a scalar, or of the mean of a vector, at all indices, and a set of data; [] where it has none."""
+@lru_cache(maxsize=512)
+def _at_generic_data(network: Program, position: int, s: Instruction, data: tuple[float, float]) -> tuple[Number, ...]:
+    """The limits of a scalar, or of the mean of a vector, at all indices, and a set of data; () where it has none."""
     bound = network.sized(dict.fromkeys(network.all_axes, _SIZE))
     # values of scalars may be special, as 0: numbers without a pattern take their place
     before = (replace(i, value=None) if isinstance(i, InitialScalar) else i for i in bound.instructions[:position])
@@ -124,9 +125,9 @@ def _at_generic_data(network: Program, position: int, s: Instruction, data: tupl
     # what is beside it on the way, as a fluctuation, is not asked for a limit
     program, ratios = program.returned.released, dict.fromkeys(program.other_widths, _RATIO)
     try:
-        return list(width.evaluation.integrated(program, ratios, _data(bound, *data)).values())
+        return tuple(width.evaluation.integrated(program, ratios, _data(bound, *data)).values())
     except TplimitsError:
-        return []
+        return ()
 
 
 def _size(body: Expr) -> Expr:

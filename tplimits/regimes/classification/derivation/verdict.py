@@ -19,6 +19,7 @@ from tplimits.program.optimizers.linear import Frozen
 from tplimits.program.optimizers.recursion import Optimizer
 from tplimits.program.parametrization.exponents import Exponents
 from tplimits.program.parametrization.roles import Roles, is_centred, roles
+from tplimits.program.room import with_room
 from tplimits.regimes.classification.derivation.activations import Finding, findings
 from tplimits.regimes.classification.derivation.at_start import AtStart, at_start
 from tplimits.regimes.classification.derivation.counting import Counting
@@ -227,6 +228,7 @@ class StabilityVerdict:
                 yield f"{p.name} has scaled gradients n^d g of size n^({wrong[1]}) in step {wrong[0]}"
 
 
+@with_room
 def verdict_on(network: Program, parametrization: Parametrization, optimizer: Any) -> StabilityVerdict:
     """The verdict on a network."""
     traced = network.returned

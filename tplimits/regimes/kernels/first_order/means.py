@@ -23,6 +23,7 @@ from tplimits.numbers.moments.function import closed_code
 from tplimits.numbers.moments.writing import function
 from tplimits.program.nodes.entries import variable
 from tplimits.program.nodes.functions import step
+from tplimits.program.parts import remembered
 from tplimits.regimes.kernels.derivation.closing import MeanFunction, closed_form
 from tplimits.regimes.kernels.derivation.deltas import without_vanishing_deltas
 from tplimits.regimes.kernels.first_order.laws import (
@@ -148,7 +149,7 @@ class Activation:
     def _by_variance(self, f: Expr, law: Law, place: int = 0) -> tuple[Array, Array]:
         """d/dc and d²/dc² of E f(√c g): ½ E f″ and ¼ E f⁗, or by Hermite polynomials where these are no functions."""
         if self.is_smooth:
-            return law.single(f.diff(H, 2), place) / 2, law.single(f.diff(H, 4), place) / 4
+            return law.single(_derived(f, 2), place) / 2, law.single(_derived(f, 4), place) / 4
         c = law.covariances[place]
         e0, e2, e4 = (law.single(H**k * f, place) for k in (0, 2, 4))
         return (e2 / c - e0) / (2 * c), (e4 / c**2 - 6 * e2 / c + 3 * e0) / (4 * c**2)
@@ -228,7 +229,7 @@ class Activation:
             c11, c12, c22 = law.covariances
             found = law.read(("derivatives", way), lambda: self._of_closed(c11, c12 * (1 + way * _LAST_DIGITS), c22))
             return found[:3], found[3:9], found[9:12], found[12:]
-        order = [self.body.diff(H, k) for k in range(_MOST + 1)]
+        order = [_derived(self.body, k) for k in range(_MOST + 1)]
         m = lambda i, j: law.pair(order[i], order[j])  # noqa: E731
         m22, m13, m31, m33 = m(2, 2), m(1, 3), m(3, 1), m(3, 3)
         return (
@@ -261,6 +262,12 @@ def _with_determinant(form: Expr) -> Expr:
         if not share.has(sympy.Add):
             swap[node] = share * _DET
     return form.xreplace(swap)
+
+
+@remembered(1 << 8)
+def _derived(f: Expr, order: int) -> Expr:
+    """The derivative of so high an order; every layer asks for the same ones."""
+    return f.diff(H, order)
 
 
 def _share(c12: Array, c11: Array) -> Array:
