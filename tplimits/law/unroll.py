@@ -48,8 +48,8 @@ def _refuse_more(program: Program, sizes: Mapping[str, int]) -> None:
     if (count := math.prod(sizes.values())) > MOST_ENTRIES:
         given = ", ".join(f"{axis}={size}" for axis, size in sizes.items())
         raise ProgramError(
-            f"a limit of `{program.name}` writes out every entry, and with {given} there are {count} of one value, more "
-            f"than {MOST_ENTRIES}: take a smaller size, as with .bind({next(iter(sizes))}=3)."
+            f"a limit of `{program.name}` writes out every entry, and with {given} there are {count} of one value, "
+            f"more than {MOST_ENTRIES}: take a smaller size, as with .bind({next(iter(sizes))}=3)."
         )
 
 
