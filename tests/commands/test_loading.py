@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 
 import pytest
 
 import tplimits as tp
 from tplimits import zoo
-from tplimits.commands.loading import load
+from tplimits.commands.loading import load, named_values
 from tplimits.errors import ProgramError
 from tplimits.report import json_report
 
@@ -67,6 +68,13 @@ def test_names_that_are_no_programs(folder):
     assert "put @tp.program above" in refused("good.py:plain")
     assert "a value of type int" in refused("good.py:number")
     assert "several programs" in refused("good.py")
+
+
+def test_near_names_are_those_that_a_file_gives(folder):
+    """`__name__` is near to `example` and no name of anybody's."""
+    for name, told in (("example", "`example`."), ("numbers", "`numbers`; near names are number, net.")):
+        with pytest.raises(ProgramError, match=rf"nothing is named {re.escape(told)}$"):
+            named_values("good.py", (name,))
 
 
 def test_a_file_with_one_program_needs_no_name(folder):

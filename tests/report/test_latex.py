@@ -36,6 +36,37 @@ def test_covariance_rows_are_lower_triangular():
     assert len({tuple(sorted(p)) for p in pairs}) == len(pairs)
 
 
+@tp.program
+def drawn_by_laws(
+    x: tp.Vector.uniform(-1, 3),
+    y: tp.Vector.truncated(2, 1),
+    s: tp.Vector.signs(3),
+    c: tp.Vector.normal(1, 3),
+    d: tp.Vector.constant(2),
+    g: tp.Vector,
+):
+    return tp.avg((tp.sin(x + y) + tp.cos(s) * c**2) / d + g)
+
+
+def test_formulas_of_kets_with_other_laws_are_those_of_the_variables_printed():
+    """3|c⟩ + 1 was printed beside |c⟩ ~ N(1, 9), whose standard normal variable was meant."""
+    found = rows(drawn_by_laws)
+    for label, law in (
+        ("x", r"\mathcal{U}\left[-1, 3\right]"),
+        ("y", r"\mathcal{N}\left(0, 4\right)\text{ within }\pm 1"),
+        ("s", r"\pm 3\text{ with probability }\tfrac{1}{2}\text{ each}"),
+        ("c", r"\mathcal{N}\left(1, 9\right)"),
+    ):
+        assert found[rf"|\overline{{{label}}}\rangle"] == r"\mathcal{N}\left(0, 1\right)"
+        assert found[rf"|{label}\rangle"].endswith(rf"\sim {law}")
+        for left, right in found.items():  # the ket itself stands in no formula
+            assert rf"|{label}\rangle" not in right or left == rf"|{label}\rangle"
+    assert found[r"|c\rangle"] == r"3 |\overline{c}\rangle + 1 \sim \mathcal{N}\left(1, 9\right)"
+    assert (found[r"|d\rangle"], found[r"|g\rangle"]) == ("2", r"\mathcal{N}\left(0, 1\right)")
+    assert any(r"3 |\overline{c}\rangle + 1" in right for left, right in found.items() if left != r"|c\rangle")
+    assert r"\operatorname{truncated}(x, c) &=" in tp.derive(drawn_by_laws).latex()
+
+
 def test_ratios_of_widths_stand_before_brackets():
     found = rows(zoo.get("two_widths").program)
     assert found[r"|z\dot{\rangle}"].startswith(r"\tfrac{k}{n}\,|x\rangle")

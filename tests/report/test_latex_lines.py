@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from tplimits.report.latex_boxes import Box
-from tplimits.report.latex_lines import INDENT, Piece, _break, _filled, _group
+from tplimits.report.latex_boxes import Box, boxes_of
+from tplimits.report.latex_lines import INDENT, Piece, _break, _filled, _group, _in_kets, lines
 
 #: a sum or comma, a relation, a product, a bracket more, and where no line ends
 SUM, RELATION, PRODUCT, DEEPER, NEVER = 30.0, 250.0, 400.0, 150.0, 1e9
@@ -87,6 +87,28 @@ A, B = Box("a", 5), Box("b", 5)
 )
 def test_what_a_break_costs_and_what_the_new_line_begins_with(before, box, cost, joined):
     assert _break(before, box, 2) == (cost, joined)
+
+
+KETS = (
+    r"|W^{\top}\,u\hat{\rangle}",
+    r"|U\,\mathrm{relu}(h)\dot{\rangle}",
+    r"\langle x|\mathrm{tanh}(x)\,y\rangle",
+    r"\langle h\hat{|}\,y\,z\rangle",
+)
+
+
+@pytest.mark.parametrize("room", range(100, 300, 10))
+def test_no_line_ends_inside_of_a_ket(room):
+    """|W⊤u⟩ began on one line and ended on the next, after a dot."""
+    for shown in (" ".join(KETS), r"\,".join(KETS), " + ".join(KETS), rf"\left({' '.join(KETS)}\right)"):
+        broken = lines(shown, room)
+        assert len(broken) > 1 or room > 150
+        assert [sum(line.count(ket) for line in broken) for ket in KETS] == [1, 1, 1, 1]
+
+
+def test_where_kets_begin_and_end():
+    inside = _in_kets(boxes_of(r"|d| x \,|a\,b\rangle^{2} y"))
+    assert inside == [False, False, False, False, False, False, True, True, True, True, False]
 
 
 def test_brackets_around_nothing_hold_a_piece_without_width():

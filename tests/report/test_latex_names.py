@@ -53,6 +53,11 @@ def test_names(text, latex):
         ("x₁₂", "x{}_{12}"),
         ("Σ_d(ξ)", r"\sum_{d}(\xi)"),
         ("⟨a·b⟩", r"\langle a\cdot b\rangle "),
+        # a name keeps its superscript inside of an expression, and a function its underscore
+        ("tanh(h^1)**2", r"\mathrm{tanh}(h^{1})^{2}"),
+        ("W h^1 - y", r"W\,h^{1}-y"),
+        ("h^1**2", "{h^{1}}^{2}"),
+        ("leaky_relu(h_1, 0.2)", r"\mathrm{leaky\_relu}(h_{1},\,0.2)"),
     ],
 )
 def test_names_that_are_expressions(text, latex):

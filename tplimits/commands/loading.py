@@ -52,7 +52,8 @@ def named_values(file: str, names: Sequence[str]) -> dict[str, Any]:
     found = _executed(Path(file))
     for name in names:
         if name not in found:
-            near = difflib.get_close_matches(name, found, n=3, cutoff=0.4)
+            own = [known for known in found if not known.startswith("__")]
+            near = difflib.get_close_matches(name, own, n=3, cutoff=0.4)
             raise ProgramError(
                 f"{file}: nothing is named `{name}`" + (f"; near names are {', '.join(near)}." if near else ".")
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from tplimits.program.nodes.program import Program
 
 
+#: entries of one value, or terms of one sum, that are written out: some minutes, and a gigabyte or two
+MOST_ENTRIES = 10**6
+
+
 def size_of(program: Program, axis: str) -> int:
     """The size of a finite axis as a number; ProgramError when it is open."""
     size = program.size(axis)
@@ -33,7 +38,19 @@ def size_of(program: Program, axis: str) -> int:
 
 def indices(program: Program, axes: tuple[str, ...]) -> Iterator[tuple[int, ...]]:
     """All index tuples of some axes, last axis fastest."""
-    return itertools.product(*(range(size_of(program, a)) for a in axes))
+    sizes = {a: size_of(program, a) for a in axes}
+    _refuse_more(program, sizes)
+    return itertools.product(*map(range, sizes.values()))
+
+
+def _refuse_more(program: Program, sizes: Mapping[str, int]) -> None:
+    """ProgramError where there are more entries than can be written out one by one."""
+    if (count := math.prod(sizes.values())) > MOST_ENTRIES:
+        given = ", ".join(f"{axis}={size}" for axis, size in sizes.items())
+        raise ProgramError(
+            f"a limit of `{program.name}` writes out every entry, and with {given} there are {count} of one value, "
+            f"more than {MOST_ENTRIES}: take a smaller size, as with .bind({next(iter(sizes))}=3)."
+        )
 
 
 def label(name: str, axes: tuple[str, ...], index: tuple[int, ...]) -> str:
@@ -123,6 +140,7 @@ class Unroller:
         if not isinstance(expr, AxisSum):
             return self._rebuilt(expr, given)
         size = size_of(self.program, expr.axis)
+        _refuse_more(self.program, {expr.axis: size})
         terms = [self._resolve(expr.summand, {**given, expr.bound: Integer(i)}) for i in range(size)]
         total = sympy.Add(*terms)
         # 0.1 a + 0.2 a − 0.3 a is no 3e-17 a: whoever asks for zeros has to see what of it is rounding

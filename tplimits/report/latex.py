@@ -56,7 +56,8 @@ class Printer(FormulaPrinter):
         if isinstance(source, HatSource):
             return rf"|{name(self._state.uses[source.view][source.use].result)}\hat{{\rangle}}"
         if isinstance(source, InitialSource):
-            return rf"|{name(symbol.name)}\rangle"
+            drawn = self._state.kets.get((source.position, source.index))
+            return _standard(symbol.name) if drawn is not None and drawn.expr != symbol else _named_ket(symbol.name)
         return name(symbol.name)  # the standard normal of tp.expect
 
     def _box(self, source: CopySource) -> int:
@@ -84,6 +85,11 @@ class Printer(FormulaPrinter):
 
 def _named_ket(label: str) -> str:
     return rf"|{name(label)}\rangle"
+
+
+def _standard(label: str) -> str:
+    """The standard normal variable that a vector with another law is a function of."""
+    return rf"|\overline{{{name(label)}}}\rangle"
 
 
 def _derivative(printer: Printer, term: DotTerm) -> str:
@@ -138,6 +144,17 @@ def _law(printer: Printer, law: Law) -> str:
     return rf"\mathcal{{N}}\left({printer.doprint(law.mean)}, {printer.doprint(std**2)}\right){within}"
 
 
+def _initial(printer: Printer, law: Law, ket: Ket) -> list[Formula]:
+    """The law of an initial vector, and what it is a function of where that is not the vector itself."""
+    left = _named_ket(ket.label)
+    if law.std == 0:
+        return [Formula(left, "=", printer.addends(ket.expr))]
+    if ket.expr.is_Symbol:
+        return [Formula(left, r"\sim", (_law(printer, law),))]
+    normal = Formula(_standard(ket.label), r"\sim", (r"\mathcal{N}\left(0, 1\right)",))
+    return [normal, Formula(left, "=", (*printer.addends(ket.expr), rf"\sim {_law(printer, law)}"))]
+
+
 def _rows(program: Program, state: Derivation, printer: Printer, written: Writer, key: Key) -> list[Formula]:
     """What there is to say about one entry of one instruction."""
     instruction, label = program[key[0]], state.label(key)
@@ -146,7 +163,7 @@ def _rows(program: Program, state: Derivation, printer: Printer, written: Writer
     if key in state.scalars:
         return [Formula(name(label), r"\to", printer.addends(shown(written(state.scalars[key]))))]
     if isinstance(instruction, InitialVector):
-        return [Formula(_named_ket(label), r"\sim", (_law(printer, instruction.law),))]
+        return _initial(printer, instruction.law, state.kets[key])
     if state.kets[key].hat is not None:
         return _image(printer, state, written, state.kets[key])
     return [Formula(_named_ket(label), "=", printer.addends(written(state.kets[key].expr)))]

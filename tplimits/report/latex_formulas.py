@@ -173,6 +173,10 @@ _DEFINED = {
     "gelu": (r"\operatorname{gelu}(x)", r"x \left(1 + \operatorname{erf}(x / \sqrt{2})\right) / 2"),
     "erf": (r"\operatorname{erf}(x)", r"\frac{2}{\sqrt{\pi}} \int_{0}^{x} e^{-s^{2}}\,\mathrm{d}s"),
     "where": (r"\operatorname{where}(c, x, y)", r"x \text{ where } c > 0, \text{ else } y"),
+    "truncated": (
+        r"\operatorname{truncated}(x, c)",
+        r"\sqrt{2}\,\operatorname{erf}^{-1}(\operatorname{erf}(c / \sqrt{2})\,\operatorname{erf}(x / \sqrt{2}))",
+    ),
     "stop_gradient": (r"\operatorname{stop\_gradient}(x)", r"x,\text{ held where gradients are taken}"),
 }
 
@@ -187,7 +191,9 @@ def with_definitions(rows: Sequence[Formula]) -> list[Formula]:
     found = []
     for head, (left, right) in _DEFINED.items():
         escaped = head.replace("_", r"\_")
-        if rf"\operatorname{{{escaped}}}" in shown or (head == "erf" and r"\operatorname{gelu}" in shown):
+        if rf"\operatorname{{{escaped}}}" in shown or (
+            head == "erf" and any(rf"\operatorname{{{f}}}" in shown for f in ("gelu", "truncated"))
+        ):
             found.append(Formula(left, "=", (right,)))
     return [*rows, *found]
 

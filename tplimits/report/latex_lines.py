@@ -25,6 +25,10 @@ _AT_SUM, _AT_RELATION, _AT_PRODUCT, _DEEPER = 30.0, 250.0, 400.0, 150.0
 _NEVER = 1e9
 #: what a line too many costs
 _A_LINE = 1000.0
+#: what a break inside of a ket costs: several lines
+_IN_A_NAME = 5000.0
+#: where a ket ends
+_ENDS = (r"\rangle", r"\hat{\rangle}", r"\dot{\rangle}")
 
 
 @dataclass(frozen=True)
@@ -79,13 +83,30 @@ def _filled(pieces: Sequence[Piece], room: float) -> list[str]:
 def _pieces(boxes: Sequence[Box], room: float, depth: int) -> Iterator[Piece]:
     """The boxes of a row, wide ones opened up."""
     before: Box | None = None
-    for box in boxes:
+    for box, named in zip(boxes, _in_kets(boxes), strict=True):
         cost, joined = _break(before, box, depth)
+        if named:  # what it is called is no product
+            cost, joined = cost + _IN_A_NAME, ""
         opened = _opened(box, room, depth)
         first = next(opened)
         yield replace(first, cost=cost, joined=joined, apart=box.apart)
         yield from opened
         before = box
+
+
+def _in_kets(boxes: Sequence[Box]) -> list[bool]:
+    """Whether each box stands after the beginning of a ket or of ⟨a|b⟩ that ends with it or later."""
+    inside, found = False, []
+    for i, box in enumerate(boxes):
+        found.append(inside)
+        if box.text.startswith(_ENDS):
+            inside = False
+        elif box.text in ("|", r"\langle") and not inside:
+            # |d| is a size, and a bra before an index, ⟨b|ᵃ, has no end of this kind
+            others = ("|", r"\langle") if box.text == "|" else ("|^", r"\langle")
+            ahead = (b.text for b in boxes[i + 1 :] if b.text.startswith((*others, *_ENDS)))
+            inside = next(ahead, "").startswith(_ENDS)
+    return found
 
 
 def _break(before: Box | None, box: Box, depth: int) -> tuple[float, str]:

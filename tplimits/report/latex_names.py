@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from tplimits.program.nodes.functions import leaky_relu, stop_gradient
+
 GREEK = dict(
     zip(
         "αβγδεζηθικλμνξπρςστυφχψωΓΔΘΛΞΠΣΥΦΨΩ",
@@ -131,9 +133,11 @@ _OF_EXPRESSIONS = {
     " ": r"\,",
     "′": "'",
 }
+#: functions whose names are no letter with a subscript
+_FUNCTIONS = frozenset(f.__name__ for f in (leaky_relu, stop_gradient))
 _TOKENS = re.compile(
     r"\*\*(?:\((?P<power>[^()]*)\)|(?P<exponent>[\w.]+))|Σ_(?P<axis>[^\W₀-₉]+)|(?P<below>[₀-₉]+)|(?P<number>\d+(?:\.\d+)?(?![\w.]))"
-    rf"| ?(?P<sign>[+-]) ?|(?P<word>(?:(?![₀-₉ᵀΣ]){_LETTER})+(?:[.#](?:(?![₀-₉ᵀ]){_LETTER})+)*)|(?P<other>.)"
+    rf"| ?(?P<sign>[+-]) ?|(?P<word>(?:(?![₀-₉ᵀΣ]){_LETTER})+(?:[.#^](?:(?![₀-₉ᵀ]){_LETTER})+)*)|(?P<other>.)"
 )
 
 
@@ -165,7 +169,7 @@ def _token(found: re.Match[str]) -> str:
     if kind in ("number", "sign"):
         return shown
     if kind == "word":
-        return name(shown)
+        return rf"\mathrm{{{prose(shown)}}}" if shown in _FUNCTIONS else name(shown)
     return _OF_EXPRESSIONS.get(shown) or (shown if shown in "()/,=[]" else name(shown))
 
 

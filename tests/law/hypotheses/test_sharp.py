@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy
@@ -90,3 +92,118 @@ def test_sharp_functions_of_vectors_are_refused_where_they_are_seen(name):
         asked(lambda: tp.derive(network, tp.Kernels(train=("v",))).evaluate([[1.0]]))
     asked(lambda: tp.derive(network, tp.NeuralTangent(tp.SGD())))
     asked(lambda: tp.derive(network, tp.MaximalUpdate(tp.SGD())))
+
+
+def ends(function, n):
+    """E f(g, n) by pieces that shrink towards 0, where such functions are sharp."""
+    places = [0.0, *np.geomspace(1e-3 / n, 12, 200)]
+    pieces = itertools.pairwise(places)
+    half = sum(scipy.integrate.quad(lambda g: function(g, n) * np.exp(-g * g / 2), a, b)[0] for a, b in pieces)
+    return 2 * half / np.sqrt(2 * np.pi)
+
+
+#: even functions of the variable of tp.expect, for the language and for NumPy; their means tend to what is told
+HIDDEN = {
+    "n^(−1/2)/(g² + 1/n)": (
+        lambda g: 1 / (tp.sqrt(tp.n) * (g * g + 1 / tp.n)),
+        lambda g, n: 1 / (np.sqrt(n) * (g * g + 1 / n)),
+        np.sqrt(np.pi / 2),
+    ),
+    "n^(−1/2) (|g| + 1/n)^(−3/2)": (
+        lambda g: (tp.abs(g) + 1 / tp.n) ** -1.5 / tp.sqrt(tp.n),
+        lambda g, n: (abs(g) + 1 / n) ** -1.5 / np.sqrt(n),
+        4 / np.sqrt(2 * np.pi),
+    ),
+    "(1/n + g⁴) (g² + 1/n)^(−3/2)": (
+        lambda g: (1 / tp.n + g**4) / (g * g + 1 / tp.n) ** 1.5,
+        lambda g, n: (1 / n + g**4) / (g * g + 1 / n) ** 1.5,
+        4 / np.sqrt(2 * np.pi),
+    ),
+    "max(|g|, 1/n)^(−2)/n": (
+        lambda g: 1 / tp.maximum(tp.abs(g), 1 / tp.n) ** 2 / tp.n,
+        lambda g, n: 1 / np.maximum(abs(g), 1 / n) ** 2 / n,
+        4 / np.sqrt(2 * np.pi),
+    ),
+    "where(|g| − 1/n, g^(−2), 0)/n": (
+        lambda g: tp.where(tp.abs(g) - 1 / tp.n, 1 / g**2, 0) / tp.n,
+        lambda g, n: np.where(abs(g) > 1 / n, 1 / g**2, 0) / n if g else 0.0,
+        2 / np.sqrt(2 * np.pi),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_means_of_functions_that_are_sharp_at_a_value_of_a_normal_are_refused(name):
+    """They were printed as means of limits: 0, exactly."""
+    function, of_n, limit = HIDDEN[name]
+    assert ends(of_n, 1e6) == pytest.approx(limit, rel=0.02)
+
+    @tp.program
+    def scalar(x: tp.Vector):
+        return tp.avg(x * x) * tp.expect(function)
+
+    @tp.program
+    def vector(x: tp.Vector):
+        return tp.avg((x * tp.expect(function)) ** 2)
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        x = tp.tanh(tp.sum(U * ξ, over="d"))
+        m = tp.avg(x * x) * tp.expect(function)
+        return v * x * m
+
+    for program in (scalar, vector):
+        with pytest.raises(tp.NoLimitError, match="more sharply at a value of its variable"):
+            tp.derive(program)
+    for regime in (tp.Kernels(), tp.MaximalUpdate(tp.SGD()), tp.NeuralTangent(tp.SGD())):
+        with pytest.raises(tp.NoLimitError, match="more sharply at a value of its variable"):
+            tp.derive(network, regime)
+
+
+@pytest.mark.parametrize("name", list(HIDDEN)[:2])
+def test_layers_with_means_of_sharp_functions_are_refused(name):
+    """The drift of (1 + E f(g)/n) W x is 2 lim E f(g) V, and was 0."""
+    function, _, _ = HIDDEN[name]
+
+    @tp.block
+    def block(x: tp.State["token"], W: tp.Matrix):
+        return W @ x * (1 + tp.expect(function) / tp.n)
+
+    with pytest.raises(tp.NoLimitError, match="more sharply at a value of its variable"):
+        tp.derive(block, tp.Proportional())
+
+
+def test_a_pole_that_a_condition_on_n_keeps_off_is_refused_in_vectors():
+    """avg(where(|x| − 1/n, x^(−2), 0)/n) tends to 2/√(2π), and was 0."""
+
+    @tp.program
+    def program(x: tp.Vector):
+        return tp.avg(tp.where(tp.abs(x) - 1 / tp.n, 1 / x**2, 0) / tp.n)
+
+    with pytest.raises(tp.NoLimitError, match="ever more sharply"):
+        tp.derive(program)
+
+
+#: means that are those of limits, and what these are
+DOMINATED = {
+    "g²/(g² + 1/n)": (lambda g: g * g / (g * g + 1 / tp.n), lambda g, n: g * g / (g * g + 1 / n)),
+    "(|g| + n^(−1/2))^(−1/2)": (
+        lambda g: (tp.abs(g) + 1 / tp.sqrt(tp.n)) ** -0.5,
+        lambda g, n: (abs(g) + n**-0.5) ** -0.5,
+    ),
+    "log(g² + 1/n)": (lambda g: tp.log(g * g + 1 / tp.n), lambda g, n: np.log(g * g + 1 / n)),
+    "√(g² + 1/n)": (lambda g: tp.sqrt(g * g + 1 / tp.n), lambda g, n: np.sqrt(g * g + 1 / n)),
+    "max(|g|, 1/n)": (lambda g: tp.maximum(tp.abs(g), 1 / tp.n), lambda g, n: np.maximum(abs(g), 1 / n)),
+    "1/(1 + g²/n)": (lambda g: 1 / (1 + g * g / tp.n), lambda g, n: 1 / (1 + g * g / n)),
+}
+
+
+@pytest.mark.parametrize("name", DOMINATED)
+def test_means_that_are_those_of_their_limits_stay(name):
+    function, of_n = DOMINATED[name]
+
+    @tp.program
+    def program(x: tp.Vector):
+        return tp.avg(x * x) * tp.expect(function)
+
+    assert tp.derive(program).evaluate()["return"].value == pytest.approx(ends(of_n, 1e14), rel=1e-3)

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 import sympy
 from expanded import of_one_layer
+from scipy import special
 
 import tplimits as tp
 from tplimits.program.nodes.evaluate import evaluate
+from tplimits.program.nodes.functions import sigmoid
 from tplimits.program.nodes.log_sums import in_doubles, without_overflow
 
 x, y = sympy.symbols("x y", real=True)
@@ -30,6 +32,9 @@ SUMS = {
     "a share of two": 3 * e(x) / (e(x) + 2 * e(y)),
     "root": 1 / sympy.sqrt(1 + e(x)),
     "product": (1 - e(x)) * (2 + e(y)) / ((1 + e(x)) * (1 + e(y))),
+    "log σ": sympy.log(sigmoid(x)),
+    "log (1 − σ)": y * sympy.log(1 - sigmoid(x)),
+    "log of a product": sympy.log((1 + y**2) * sigmoid(x) / (1 - sigmoid(y)) ** 2),
     "inside": sympy.tanh(sympy.log(1 + e(3 * x))) * y,
 }
 POINTS = [(0.3, 1.1), (-1.2, 0.2), (2.5, -3.0), (900.0, 850.0), (-900.0, -2000.0), (700.0, 720.0)]
@@ -60,9 +65,18 @@ def tanh(u):
     return (tp.exp(u) - tp.exp(-u)) / (tp.exp(u) + tp.exp(-u))
 
 
+def entropy(share):
+    return -share * tp.log(share) - (1 - share) * tp.log(1 - share)
+
+
 WRITTEN = {
     "softplus": (lambda h: softplus(200 * h - 240), lambda h: np.logaddexp(0, 200 * h - 240), [1.2]),
     "tanh": (lambda h: tanh(100 * h) * h, lambda h: np.tanh(100 * h) * h, [0]),
+    "entropy": (
+        lambda h: entropy(tp.sigmoid(40 * h)),
+        lambda h: special.entr(special.expit([40 * h, -40 * h])).sum(0),
+        [0],
+    ),
     "sigmoid": (lambda h: tp.exp(h) / (1 + tp.exp(h)), lambda h: 1 / (1 + np.exp(-h)), []),
 }
 

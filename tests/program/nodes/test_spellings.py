@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import mpmath
 import numpy as np
 import pytest
 import sympy
 from scipy import integrate, stats
 
 import tplimits as tp
-from tplimits.program.nodes.functions import step
+from tplimits.program.nodes.functions import sigmoid, step
 from tplimits.program.nodes.spellings import in_heads
 
 
@@ -99,6 +100,51 @@ def test_a_sigmoid_of_a_sum_is_one_head_at_every_depth(named):
     found = tp.derive(program).evaluate()["return"].value
     assert found == pytest.approx(truth(1), rel=1e-9)
     assert found != pytest.approx(truth(1.0001), rel=1e-6)
+
+
+#: quotients of sums of powers of one exponential, and what bounds them
+QUOTIENTS = {
+    "tanh": (lambda e: (e - 1) / (e + 1), 1),
+    "between numbers": (lambda e: (2 - 3 * e) / (1 + e), 3),
+    "of second degree": (lambda e: (e**2 - e + 4) / (1 + e) ** 2, 4),
+}
+
+
+@pytest.mark.parametrize("name", QUOTIENTS)
+def test_quotients_of_exponentials_are_sums_of_bounded_functions(name):
+    """Term by term they are ∞ · 0: numbers far out, and moments after a step of training, rest on the bound."""
+    quotient, bound = QUOTIENTS[name]
+    x, y = sympy.symbols("x y", real=True)
+    found = in_heads(y * quotient(sympy.exp(3 * x)))
+    assert not found.has(sympy.exp)
+    values = sympy.lambdify((x, y), found.rewrite(sigmoid, sympy.exp).subs(y, 1), "mpmath")
+    for at in (-200.0, -1.3, 0.0, 0.4, 300.0):
+        with mpmath.workdps(400):
+            wanted = quotient(mpmath.exp(3 * mpmath.mpf(at)))
+            assert abs(values(mpmath.mpf(at), 1) - wanted) < 1e-12
+            assert abs(wanted) <= bound
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        e = tp.exp(2 * tp.sum(U * ξ, over="d"))
+        return v * tp.tanh(W @ quotient(e))
+
+    # exponentials whose moments are lost after a step would be refused
+    assert tp.classify(network, tp.MUP, tp.SGD()).regime == "feature"
+
+
+def test_a_quotient_that_grows_is_left():
+    x = sympy.Symbol("x", real=True)
+    for grows in ((sympy.exp(2 * x) - 1) / (sympy.exp(x) + 1), (x + sympy.exp(x)) / (1 + sympy.exp(x))):
+        assert abs(in_heads(grows).subs(x, 1.7) - grows.subs(x, 1.7)) < 1e-12
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.Vector):
+        e = tp.exp(tp.sum(U * ξ, over="d"))
+        return v * tp.tanh(W @ ((e**2 - 3) / (e + 1)))
+
+    with pytest.raises(tp.NoLimitError, match="exponential of an exponential"):
+        tp.classify(network, tp.MUP, tp.SGD())
 
 
 def test_a_power_that_is_a_constant_stands_beside_an_exponential():

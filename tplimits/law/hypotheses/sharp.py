@@ -3,8 +3,8 @@
     n x²/(1 + n x²) → 1   and   E (∂/∂x)² ~ √n          n^(−1/2)/(x² + 1/n) → 0   and   E = √(π/2) at every n
 
 Of n entries some are as near to 0 as such a function is sharp: it tends to its limit for every x ≠ 0 and not in the
-mean, of itself or of its derivative (hypothesis: bodies are functions of vectors that do not depend on n, but for
-factors and shifts that vanish uniformly).
+mean, of itself or of its derivative; so it is with the variable of tp.expect (hypothesis: bodies are functions of
+vectors that do not depend on n, but for factors and shifts that vanish uniformly).
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import sympy
-from sympy import Expr
+from sympy import Expr, Symbol
 
 from tplimits.errors import NoLimitError
+from tplimits.law.gaussians import Gaussians
 from tplimits.law.hypotheses.bounds import bounds
+from tplimits.law.hypotheses.constants import first_moment, opened
 from tplimits.program.nodes.domains import singular_places
-from tplimits.program.nodes.entries import NO_NEURON, Entry, N, entries
+from tplimits.program.nodes.entries import NO_NEURON, Entry, GaussMean, N, entries
+from tplimits.program.nodes.functions import BENT
 from tplimits.program.nodes.kinds import as_written
 from tplimits.program.nodes.scale import at_infinity, led_by
 from tplimits.program.parts import found
@@ -33,7 +36,11 @@ def refuse_sharp(program: Program, position: int, body: Expr, trained: bool = Fa
     A quotient such as x/√(x² + 1/n) is none: its limit sign(x) has a pole that the numerator makes up for.  It is one
     where it is `trained`: gradients see the jump.
     """
-    for term in sympy.Add.make_args(body) if body.has(N) else ():
+    if not body.has(N):
+        return
+    if told := sharp_mean(body):
+        raise NoLimitError(f"{program.where(position)}: {told}")
+    for term in sympy.Add.make_args(body):
         for base, left in sharp_divisors(term, _of_neurons, trained):
             base, zero = _told(program, base), _told(program, left)
             raise NoLimitError(
@@ -41,6 +48,51 @@ def refuse_sharp(program: Program, position: int, body: Expr, trained: bool = Fa
                 f"`{zero}` is 0 the function turns ever more sharply: of n entries some see it, and the limit does "
                 "not. Let no power of n weigh the parts of a divisor against each other."
             )
+
+
+def sharp_mean(body: Expr) -> str | None:
+    """What is told where a mean of tp.expect is one of a function that is sharp at a value of its variable.
+
+    √n E 1/(1 + n g²) and E n^(−1/2)/(g² + 1/n) tend to √(π/2), and the limits of their integrands are 0.  What a mean
+    is multiplied by may stand anywhere, so that the limit of the integrand, without powers of n before it, is asked
+    for a mean: |g|^(−1/2) has one, and (|g| + 1/n)^(−1/2) tends to it in the mean.
+    """
+    for mean in found(body, GaussMean):
+        integrand, variable = mean.args
+        for term in sympy.Add.make_args(sympy.expand_mul(integrand, deep=False)) if integrand.has(N) else ():
+            grown = any(power > 0 and variable in left.free_symbols for _, power, left in _weighed(term))
+            rest = term / _lead(term)
+            if grown or (rest.has(N) and not _has_mean(rest, variable)):
+                return (
+                    f"tp.expect of `{integrand}`: `{term}` turns ever more sharply at a value of its variable as n "
+                    "grows, and its mean is not that of its limit. Let no power of n keep the function off its pole."
+                )
+    return None
+
+
+def _has_mean(term: Expr, variable: Symbol) -> bool:
+    """Whether the limit of an integrand has a mean."""
+    try:
+        limit = at_infinity(term)
+    except ValueError:  # what grows is refused elsewhere
+        return True
+    gaussians = Gaussians()
+    return first_moment(opened(GaussMean(limit, variable), gaussians), gaussians).established
+
+
+def _weighed(term: Expr) -> Iterator[tuple[Expr, int, Expr]]:
+    """Sums that are divided by and hold n, the highest power of n in each, and what is left by it, which may be 0."""
+    for node in found(term, sympy.Pow):
+        if node.exp.is_negative and node.base.is_Add and node.base.has(N):
+            power, left = led_by(node.base)
+            low, high = bounds(left)
+            if low <= 0 <= high:
+                yield node.base, power, left
+
+
+def _lead(term: Expr) -> Expr:
+    """The powers of n among the factors of a term."""
+    return sympy.Mul(*(f for f in sympy.Mul.make_args(term) if f.as_base_exp()[0] == N))
 
 
 def sharp_divisors(term: Expr, random: Callable[[Entry], bool], trained: bool = False) -> Iterator[tuple[Expr, Expr]]:
@@ -52,22 +104,23 @@ def sharp_divisors(term: Expr, random: Callable[[Entry], bool], trained: bool = 
     >>> list(sharp_divisors(x / (1 + x**2 / N), lambda entry: True))
     []
     """
-    lead = sympy.Mul(*(f for f in sympy.Mul.make_args(term) if f.as_base_exp()[0] == N))
+    lead = _lead(term)
 
     def may_vanish(left: Expr) -> bool:
         low, high = bounds(left)
         return bool(low <= 0 <= high) and any(map(random, entries(left)))
 
-    for node in found(term, sympy.Pow):
-        if not (node.exp.is_negative and node.base.is_Add and node.base.has(N)):
-            continue
-        power, left = led_by(node.base)
-        if not may_vanish(left):
-            continue
-        # a factor that vanishes may hide the pole of what it multiplies
-        hides = lead.as_base_exp()[1].is_negative and any(may_vanish(a) for _, a in _poles(term / lead))
-        if trained or power > 0 or hides:
-            yield node.base, left
+    divisors = [(base, power, left) for base, power, left in _weighed(term) if may_vanish(left)]
+    bent = [head for head in found(term, *BENT) if head.has(N)] if lead != 1 else []
+    if not divisors and not bent:
+        return
+    # a factor that vanishes may hide the pole of what it multiplies
+    hidden = [a for _, a in _poles(term / lead) if may_vanish(a)] if lead.as_base_exp()[1].is_negative else []
+    for base, power, left in divisors:
+        if trained or power > 0 or hidden:
+            yield base, left
+    # as where(|x| − 1/n, 1/x², 0)/n that of 1/x²
+    yield from ((bent[0], left) for left in hidden[:1] if bent)
 
 
 def _of_neurons(entry: Entry) -> bool:

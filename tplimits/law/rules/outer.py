@@ -90,6 +90,7 @@ def scalar(state: Derivation, key: Key, instruction: ScalarNonlin) -> None:
     whole = body = state.unroller.at(instruction.body, instruction.axes, key[1])
     if not state.widths.isdisjoint(found(instruction.body, Symbol)):
         whole = in_widths_of_n(whole, state.program)
+        refuse_sharp(state.program, key[0], whole)
         body = without_n(state, key, whole)
         _judge_hidden(state, key, whole, body)
     smooth = smoothed(state, body)

@@ -1,9 +1,10 @@
 """Sums of exponentials in logarithms and below quotients, where doubles overflow although the function does not.
 
     log(c₁ eᵘ + c₂ eᵛ) = log c₁ + u + softplus(v − u + log c₂/c₁),   (c₁ eᵘ + c₂ eᵛ)^(−p) = exp(−p log(c₁ eᵘ + c₂ eᵛ))
+    log(σ(u)ᵏ w) = log w − k softplus(−u),   log((1 − σ(u))ᵏ w) = log w − k softplus(u)
 
-for c₁, c₂ > 0, and one after another of more terms.  So log(1 + exp(200x − 240)) is its argument far out, and a tanh
-that is written out is ±1 there.
+for c₁, c₂ > 0, and one after another of more terms.  So log(1 + exp(200x − 240)) is its argument far out, a tanh
+that is written out is ±1 there, and log(1 − σ(u)) is −u where σ(u) is 1 to a double.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from collections.abc import Sequence
 import sympy
 from sympy import Expr, S
 
-from tplimits.program.nodes.functions import softplus
+from tplimits.program.nodes.functions import sigmoid, softplus
 from tplimits.program.parts import addends, holds, rebuilt, remembered
 
 #: terms of products of numerators that are written out
 _MOST = 16
+#: functions that leave the range of doubles, or lose their digits at an end of theirs
+_STEEP = (sympy.exp, sympy.cosh, sigmoid)
 #: c eᵘ
 _Term = tuple[Expr, Expr]
 
@@ -31,8 +34,10 @@ def without_overflow(expr: Expr) -> Expr:
     >>> x, y = sympy.symbols("x y", real=True)
     >>> without_overflow(y * sympy.log(3 + sympy.exp(x)) + 1 / (1 + sympy.exp(-x)))
     y*(softplus(x - log(3)) + log(3)) + exp(-softplus(-x))
+    >>> without_overflow(sympy.log(y * sigmoid(x) ** 2))
+    log(y) - 2*softplus(-x)
     """
-    if not expr.args or not holds(expr, sympy.exp, sympy.cosh):
+    if not expr.args or not holds(expr, *_STEEP):
         return expr
     # from the outside in: a quotient is read before what it is divided by
     expr = in_doubles(expr)
@@ -41,7 +46,7 @@ def without_overflow(expr: Expr) -> Expr:
 
 def in_doubles(node: Expr) -> Expr:
     """A logarithm, a power or a product written so that it does not overflow; the arguments inside are left."""
-    if not isinstance(node, (sympy.log, sympy.Pow, sympy.Mul)) or not holds(node, sympy.exp, sympy.cosh):
+    if not isinstance(node, (sympy.log, sympy.Pow, sympy.Mul)) or not holds(node, *_STEEP):
         return node
     return _in_doubles(node)
 
@@ -50,7 +55,7 @@ def in_doubles(node: Expr) -> Expr:
 def _in_doubles(node: Expr) -> Expr:
     if isinstance(node, sympy.log):
         terms = _exponentials(node.args[0])
-        return node if terms is None else _log_sum(terms)
+        return _log_product(node) if terms is None else _log_sum(terms)
     shift, rest = S.Zero, []
     for factor in sympy.Mul.make_args(node):
         base, power = factor.as_base_exp()
@@ -129,3 +134,18 @@ def _log_sum(terms: Sequence[_Term]) -> Expr:
     for c, u in others:
         total = total + softplus(u - total + sympy.log(c))
     return total
+
+
+def _log_product(node: Expr) -> Expr:
+    """A logarithm with what is positive in its product, σ(u)ᵏ and (1 − σ(u))ᵏ, outside of it."""
+    outside, inside = S.Zero, []
+    for factor in sympy.Mul.make_args(node.args[0]):
+        base, power = factor.as_base_exp()
+        number, rest = base.as_coeff_Add()
+        if isinstance(base, sigmoid):
+            outside -= power * softplus(-base.args[0])
+        elif number == 1 and isinstance(-rest, sigmoid):
+            outside -= power * softplus((-rest).args[0])
+        else:
+            inside.append(factor)
+    return node if outside == 0 else sympy.log(sympy.Mul(*inside)) + outside

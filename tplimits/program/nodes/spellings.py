@@ -3,6 +3,7 @@
     max(u, 0) = relu(u),  min(|u|, −1) = −1,  relu(u) + relu(−u) = |u|,  step(u) − step(−u) = sign(u),
     sign(u³) = sign(u),
     1/(1 + e⁻ᵘ) = σ(u),   log(1 + eᵘ) = softplus(u),   u (1 + erf(u/√2))/2 = gelu(u),
+    (eᵘ − 1)/(eᵘ + 1) = σ(u) − σ(−u) = tanh(u/2),
     √(u² − 2u v + v²) = |u − v|,   log(u² − 2u v + v²) = 2 log|u − v|
     u where(v, 1/u, 0) = where(v, 1, 0) = step(v)
 
@@ -23,7 +24,7 @@ from tplimits.program.nodes.functions import gelu, maximum, minimum, relu, sigmo
 from tplimits.program.parts import found, heads, holds, rebuilt, remembered, symbols
 
 #: an expression without any of these, and without a square, has no other spelling
-_SPELLED = frozenset({maximum, minimum, relu, step, sympy.sign, where, sympy.exp, sympy.erf})
+_SPELLED = frozenset({maximum, minimum, relu, step, sympy.sign, where, sigmoid, sympy.exp, sympy.erf})
 #: terms of squares
 _MOST = 45
 
@@ -38,6 +39,8 @@ def in_heads(expr: Expr) -> Expr:
     (softplus(2*x), sigmoid(x)**2)
     >>> in_heads(y * sympy.exp(x) / (1 + sympy.exp(x)))
     y*sigmoid(x)
+    >>> in_heads((sympy.exp(x) - 1) / (sympy.exp(x) + 1)), in_heads((1 + 3 * sympy.exp(-x)) / (1 + sympy.exp(-x)))
+    (tanh(x/2), 3*sigmoid(-x) + sigmoid(x))
     >>> in_heads(y * x**2 * where(x - y, 1 / x, y / x)), in_heads(x * where(x, 1 / x, 0))
     (y*where(x - y, x, x*y), step(x))
     >>> in_heads(minimum(sympy.Abs(x), -1)), in_heads(maximum(x**2 + 1, 1)), in_heads(minimum(x**2, 1))
@@ -131,7 +134,32 @@ def _above_one(expr: Expr) -> Expr | None:
 
 
 def _product(expr: Expr) -> Expr:
-    return _of_factors(_into_branches(expr))
+    expr = _over_sums(_of_factors(_into_branches(expr)))
+    return _sum(expr) if expr.is_Add else expr
+
+
+def _over_sums(expr: Expr) -> Expr:
+    """Σ c e^(k u) σ(−u)ᵖ as a sum of powers of σ(u) and σ(−u), 0 ≤ k ≤ p: no term grows where the product does not."""
+    for factor in expr.args if expr.is_Mul else ():
+        base, power = factor.as_base_exp()
+        if not isinstance(base, sigmoid) or not power.is_Integer or not power.is_positive:
+            continue
+        for other in expr.args:
+            terms = [_power_of(-base.args[0], term) for term in other.args] if other.is_Add else [None]
+            if all(term is not None and 0 <= term[1] <= power for term in terms):
+                rest = sympy.Mul(*_without(expr, factor, other))
+                made = [c * sigmoid(-base.args[0]) ** k * base ** (power - k) for c, k in filter(None, terms)]
+                return sympy.Add(*(rest * term for term in made))
+    return expr
+
+
+def _power_of(u: Expr, term: Expr) -> tuple[Expr, Expr] | None:
+    """(c, k) of a number times e^(k u) with a whole k; None for others."""
+    number, rest = term.as_coeff_Mul()
+    if rest == 1:
+        return number, S.Zero
+    share = sympy.cancel(rest.args[0] / u) if isinstance(rest, sympy.exp) else S.NaN
+    return (number, share) if share.is_Integer else None
 
 
 def _into_branches(expr: Expr) -> Expr:
@@ -178,7 +206,8 @@ def _without(product: Expr, *factors: Expr) -> list[Expr]:
 
 
 def _sum(expr: Expr) -> Expr:
-    return _paired(_paired(expr, step, -1, _sign), relu, 1, sympy.Abs)
+    bent = _paired(_paired(expr, step, -1, _sign), relu, 1, sympy.Abs)
+    return _paired(bent, sigmoid, -1, lambda u: sympy.tanh(u / 2))
 
 
 def _sign(u: Expr) -> Expr | None:

@@ -62,6 +62,24 @@ def test_moments_are_asked_of_the_program_as_it_was_traced(table):
     assert tp.classify(infinite, table, tp.SGD()).at_start.doubts == ("moment of return",)
 
 
+@pytest.mark.parametrize("named", [True, False], ids=["named", "written"])
+def test_jumps_are_asked_of_no_name(named):
+    """z = sign(s³) with s → 0 has no limit, and (z y)² = y² has one: derive() says so in both words."""
+
+    def squared(x, h, y, W):
+        s = tp.avg(x * y)
+        z = tp.sign(s**3)
+        return h * (z * y) ** 2 if named else h * (tp.sign(s**3) * y) ** 2
+
+    network = network_of(squared)
+    assert tp.derive(network, tp.MaximalUpdate(tp.SGD()))
+    found = tp.classify(network, tp.MUP, tp.SGD())
+    assert (found.regime, found.at_start.failing) == ("feature", "")
+    # the sign itself is told to have none, in any words
+    alone = network_of(lambda x, h, y, W: squared(x, h, y, W) + x * tp.sign(tp.avg(x * y) ** 3))
+    assert "lands on a jump of `sign`" in tp.classify(alone, tp.MUP, tp.SGD()).at_start.failing
+
+
 def test_parameters_at_rest_have_no_gradients_that_moments_are_asked_of():
     rest = dict.fromkeys(("U", "W", "y"), tp.Frozen()) | {"v": tp.SGD()}
     network = network_of(INFINITE["gradient of a power"])

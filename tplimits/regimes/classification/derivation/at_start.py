@@ -8,13 +8,15 @@ fluctuations, training moments of gradients; what data decide there is open here
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from tplimits.errors import NoLimitError
+from tplimits.errors import NoLimitError, TplimitsError
 from tplimits.law.hypotheses.tails import InfiniteMoment
 from tplimits.numbers.budget import operations
+from tplimits.program.language.without_names import without_names
 from tplimits.program.network.tangent import Tangent
 from tplimits.program.network.zeros import total_of
 from tplimits.program.nodes.kinds import Nonlin
@@ -70,6 +72,18 @@ def at_start(network: Program, trained: tuple[str, ...]) -> AtStart:
     """
     if (large := _too_large(total_of(network).program)) is not None:
         return AtStart(underived=f"jumps, poles and moments of more than {large} are not looked at.")
+    found = _looked_at(network, trained)
+    if (
+        found.failing
+    ):  # as what is derived: by a name that it is called a value may have no limit, and none is asked of it
+        with suppress(TplimitsError):
+            written = without_names(network)
+            again = _looked_at(written, trained) if len(written) < len(network) else found
+            return found if again.failing or again.underived else again
+    return found
+
+
+def _looked_at(network: Program, trained: tuple[str, ...]) -> AtStart:
     tangent = Tangent(network, {}, len(network))
     recursion = Recursion(network, tangent, outputs=())
     try:

@@ -111,7 +111,9 @@ class Recursion(Brackets):
             self._average(position, s)
         elif isinstance(s, ScalarNonlin):
             # a scalar keeps what fluctuates at lower orders: a later body may multiply it by √n
-            body = self.translated(without_rounding(BodyReader(self), self._judged_body(position, s.body)))
+            judged = without_rounding(BodyReader(self), self._judged_body(position, s.body))
+            refuse_sharp(self.program, position, judged)
+            body = self.translated(judged)
             body = self._limit(position, smoothed_out(body, Of, self._brought_out), keep=True)
             # a function of logits that stay random: a node, since what reads it is conditional on them
             if is_random(at_infinity(body)):

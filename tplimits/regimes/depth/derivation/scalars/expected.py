@@ -21,6 +21,7 @@ from sympy import Expr, Rational, S
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.law.gaussians import Gaussians
 from tplimits.law.hypotheses.constants import first_moment, infinite, opened, outermost, unseen
+from tplimits.law.hypotheses.sharp import sharp_mean
 from tplimits.law.hypotheses.tails import Growth
 from tplimits.program.nodes.entries import GaussMean, N, normal_symbol
 from tplimits.program.nodes.evaluate import constant_mean
@@ -110,6 +111,8 @@ def insist_on_means(bodies: Iterable[Expr]) -> None:
 
 def _insist_on_mean(mean: GaussMean) -> None:
     """Refuse a mean that does not exist at large n, or is not seen to."""
+    if told := sharp_mean(mean.xreplace({EPS: 1 / sympy.sqrt(N)})):
+        raise NoLimitError(told)
     gaussians = Gaussians()
     found = first_moment(opened(GaussMean(mean.args[0].xreplace({EPS: _SMALL}), mean.args[1]), gaussians), gaussians)
     if not found.established:
