@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sympy import Add, Expr, Pow, Rational, Symbol, expand
 
 from tplimits.errors import NoLimitError
-from tplimits.law.hypotheses.sharp import sharp_divisors
+from tplimits.law.hypotheses.sharp_divisors import sharp_divisors
 from tplimits.program.nodes.entries import N, entries, free_axes, width_symbol, with_names
 from tplimits.program.nodes.scale import at_infinity
 from tplimits.regimes.depth.algebra.coefficients import ratio_symbol
