@@ -7,6 +7,7 @@ import math
 import numpy
 import pytest
 
+import tplimits as tp
 from tplimits.errors import EvaluationError, NoLimitError
 from tplimits.numbers.expansion.fields import Field, mapped, times
 from tplimits.numbers.expansion.jets import Jet, Slopes
@@ -331,3 +332,15 @@ def test_a_zero_at_which_places_fall_together_keeps_its_slope(apart):
     values = (nodes + 0.72) - 1  # with the rounding that numbers of order 1 have
     (found,) = Kinks(Frame(0.3), "f")._zeros(values[None], nodes[None], 0)
     assert abs(found.root[0] - place) < 1e-9 and abs(found.slope[0] - 1) < 1e-6
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.26, -0.3), (0.3, 0.1)])
+def test_a_jump_at_nodes_of_an_undivided_grid_by_chance(a, b):
+    """E z step(z − ax − by) = 1/√(2π(1 + a² + b²)): nodes stand on the plane, up to rounding of a and b."""
+
+    @tp.program
+    def program(x: tp.Vector, y: tp.Vector, z: tp.Vector):
+        return tp.avg(z * tp.step(z - a * x - b * y))
+
+    found = tp.derive(program, tp.FiniteWidth()).evaluate()["return"].limit
+    assert abs(found.value - 1 / math.sqrt(2 * math.pi * (1 + a**2 + b**2))) < 1e-12 > found.error

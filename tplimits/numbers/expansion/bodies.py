@@ -58,6 +58,8 @@ class Bodies:
 
     def read(self, body: Expr, known: Mapping[Expr, Jet]) -> Jet:
         """The body of an instruction; EvaluationError where rounding decides its jumps."""
+        # first, so that variables are divided at kinks: nodes of an undivided grid may stand on them by chance
+        found = self.evaluate(body, known)
         dims = union(*(jet.value for jet in known.values()))
         # what rounding decides of a body has been judged by its law when networks are drawn
         judged = self.size is None and self.averages.frame.of_law
@@ -66,7 +68,7 @@ class Bodies:
             values = {e: aligned(jet.value, dims) for e, jet in known.items()}
             weights = numpy.broadcast_arrays(aligned(self.averages.frame.weight(dims), dims), *values.values())[0]
             refuse_rounding(body, {**self.leaves, **values}, weights, evaluate, self.shown)
-        return self.evaluate(body, known)
+        return found
 
     def evaluate(self, expr: Expr, known: Mapping[Expr, Jet], memo: dict[Expr, Jet] | None = None) -> Jet:
         """An expression whose entries are known."""
