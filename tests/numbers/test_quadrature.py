@@ -161,10 +161,10 @@ def test_the_quadrature_method_closes_nothing_and_agrees():
 
 
 def test_singular_grams_seen_only_by_numbers():
-    """tanh and (e^2x − 1)/(e^2x + 1) are one function, which no symbol tells."""
+    """tanh and (e^2x − e^−2x)/(e^x + e^−x)² are one function, which no symbol tells."""
 
     def program(W: tp.Matrix, x: tp.Vector):
-        a, c = tp.tanh(x), (tp.exp(2 * x) - 1) / (tp.exp(2 * x) + 1)
+        a, c = tp.tanh(x), (tp.exp(2 * x) - tp.exp(-2 * x)) / (tp.exp(x) + tp.exp(-x)) ** 2
         return tp.avg(tp.relu(W @ a) * tp.relu(W @ c)), tp.avg(tp.tanh(W @ a) * tp.tanh(W @ c))
 
     found = numbers(program)

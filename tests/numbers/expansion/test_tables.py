@@ -115,7 +115,7 @@ def of_one(limit):
 
 @pytest.mark.parametrize(("fine", "coarse"), [(1.0, 1.25), (-3.0, -2.0), (1e6, 1e6), (0.0, 0.0)])
 def test_two_grids_that_have_room_tell_the_error(fine, coarse, monkeypatch):
-    """Their difference and rounding; a grid without room is passed over, and one alone tells none."""
+    """Three differences where they do not agree, and rounding; without room it is passed over, alone it tells none."""
     bound, numbers = numbers_of(pair, {}, {})
     left = iter((TooLarge, fine, coarse, TooLarge))
 
@@ -131,7 +131,7 @@ def test_two_grids_that_have_room_tell_the_error(fine, coarse, monkeypatch):
     assert found.method == "quadrature" and float(found.value.limit[0]) == fine
     for name, factor in (("limit", 1), ("bias", 2), ("covariance", 3), ("root", 4)):
         error = float(getattr(found.error, name).ravel()[0])
-        rounding = error - factor * abs(fine - coarse)
+        rounding = error - 3 * factor * abs(fine - coarse)
         assert 1e-16 < rounding < 1e-6 * (1 + abs(factor * fine))
         assert rounding > 1e-16 * abs(factor * fine)
     left = iter((TooLarge, fine, TooLarge))

@@ -51,6 +51,8 @@ _AGREED, _FINEST = 1e-3, 0.001
 #: where vectors have so few entries more nodes cost nothing, and resolutions differ by less: two that agree so well
 #: hardly do by chance, with the finer off by more
 _FEW, _WELL = 3000, 1e-7
+#: where the finest that there is room for do not agree, the limit of them may lie this many differences away
+_UNSETTLED = 3.0
 
 
 class NoRoom(EvaluationError):
@@ -247,8 +249,11 @@ def _refined(found: list[Expanded], made: Callable[..., Expanded], step: float) 
     if fine.bends:
         # two that miss what lies between their nodes agree, too
         others = [*others, made(step, True)]
+    wider = _UNSETTLED if _differ(fine, coarse) else 1.0
     spread = _combined(
-        lambda a, *others: numpy.max([numpy.abs(a - b) for b in others], axis=0) + _ROUNDING * (1 + numpy.abs(a)),
+        lambda a, *others: (
+            wider * numpy.max([numpy.abs(a - b) for b in others], axis=0) + _ROUNDING * (1 + numpy.abs(a))
+        ),
         fine,
         *others,
     )
