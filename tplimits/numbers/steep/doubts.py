@@ -54,13 +54,12 @@ class Doubt:
     That is where it is farthest from what it is in the middle, and where it is between what it is at the ends of a way,
     since what reads it may be even.
 
-    `is_far`: it varies by much within these errors; `is_steep`: and so suddenly that replicates do not tell it.
+    `is_steep`: it varies by much within these errors, and so suddenly that replicates do not tell it.
     """
 
     position: int
     middle: Mapping[int, Array]
     places: tuple[Mapping[int, Array], ...]
-    is_far: bool
     is_steep: bool
     told: Callable[[], str]
 
@@ -112,8 +111,7 @@ def _doubt(looking: Looking, ways: Ways, position: int, noisy: bool) -> Doubt | 
         {p: x[0] for p, x in ways.at(towards[[k]], scale * z[[k]], means).items()}
         for k, scale in ((far, 0.0), (far, 1.0), (between, 1.0))
     )
-    is_far, is_steep = bool(off[entry] > _FAR), bool(sharp[entry] > _STEEP)
-    return Doubt(position, middle, tuple(places), is_far, is_steep, partial(_told, looking, ways, s))
+    return Doubt(position, middle, tuple(places), bool(sharp[entry] > _STEEP), partial(_told, looking, ways, s))
 
 
 def _finite(sizes: Array) -> Array:

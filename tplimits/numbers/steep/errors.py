@@ -58,12 +58,13 @@ def errors(
     middle = {p: x for one in bent for p, x in one.middle.items()}
     held = again(middle, range(len(results)))
     bias = numpy.where(_any(bent, rest), abs((held - results).mean(axis=0)), 0.0)
-    far = [one for one in bent if one.is_far and not one.is_steep]
-    if not far:
+    # nor is a turn seen of which all replicates are on one side
+    others = [one for one in bent if not one.is_steep]
+    if not others:
         return numpy.hypot(steep, bias)
-    few, between = range(min(_TOLD_BY, len(results))), {p: x for one in far for p, x in one.places[-1].items()}
+    few, between = range(min(_TOLD_BY, len(results))), {p: x for one in others for p, x in one.places[-1].items()}
     there = again({**middle, **between}, few)
-    varies = numpy.where(_any(far, rest), abs(there - held[: len(few)]).mean(axis=0), 0.0)
+    varies = numpy.where(_any(others, rest), abs(there - held[: len(few)]).mean(axis=0), 0.0)
     return numpy.hypot(numpy.hypot(steep, bias), varies)
 
 

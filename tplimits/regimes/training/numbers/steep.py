@@ -113,9 +113,7 @@ def _over_times(at: Mapping[int, Sequence[Doubt]], size: int) -> list[Doubt]:
             for held in zip(*((one.middle, *one.places) for _, one in all_times), strict=True)
         )
         _, first = max(all_times, key=lambda item: (item[1].is_steep, -item[0]))
-        joint.append(
-            replace(first, middle=middle, places=tuple(places), is_far=any(one.is_far for _, one in all_times))
-        )
+        joint.append(replace(first, middle=middle, places=tuple(places)))
     return joint
 
 
