@@ -106,6 +106,7 @@ def test_smooth_functions_of_functions_are_multiplied_out_as_far_as_other_open_o
     assert limit.evaluate()["return"].value == pytest.approx(mean.sum() / (2 * numpy.pi), rel=1e-7)
 
 
+@pytest.mark.long
 def test_deep_chains_of_gelu_have_few_means():
     """Each derivative of gelu is a sum: multiplied out, those of such a chain are 2^depth integrals each."""
 

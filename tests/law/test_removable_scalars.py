@@ -474,6 +474,7 @@ def network_by_names(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix, v: tp.V
     return v * tp.tanh(2 * m / z)
 
 
+@pytest.mark.long
 def test_a_pole_is_removable_through_the_names_of_what_is_divided():
     nodes, step = np.linspace(-10, 10, 4001, retstep=True)
     mean = lambda f: float(step * f @ np.exp(-(nodes**2) / 2) / np.sqrt(2 * np.pi))  # noqa: E731 - of values at nodes

@@ -41,6 +41,7 @@ def test_numbers_with_names_cancel(result, reason):
         norm_of_an_image(result).evaluate(only=("return",))
 
 
+@pytest.mark.long
 def test_what_is_continuous_there_has_its_limit():
     found = norm_of_an_image(lambda s, u, y: tp.relu(s * u - u) + y).evaluate()["return"]
     assert found.value == pytest.approx(1, abs=1e-12)

@@ -165,6 +165,7 @@ def _steep(z, w):
     return (2 - 2 * side) * (1 - sympy.tanh(z) ** 2) * one + (side - 1) * one**2
 
 
+@pytest.mark.long
 def test_steps_that_exclude_each_other_leave_rounding_and_no_doubt():
     """Of two inputs that are the same one; it had been refused as 0 ± 8·10⁻¹⁶, and maybe infinite."""
     one, both, other = 0.81, 0.52, 0.356

@@ -176,7 +176,10 @@ VERDICTS = {
 }
 
 
-@pytest.mark.parametrize("name", VERDICTS)
+LONGEST = "attention over √n before a norm"
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.long if n == LONGEST else ()) for n in VERDICTS])
 def test_verdicts_rest_on_derived_means(name):
     network, tangent, maximal = VERDICTS[name]
     assert tp.classify(network, tp.NTP, tp.SGD()).regime == tangent

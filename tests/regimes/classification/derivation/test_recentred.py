@@ -113,6 +113,7 @@ def test_zeros_of_scalars_are_counted_by_their_order(name: str, spelled: Callabl
     assert abs(seen - float(counted) - 1) > 0.8 and abs(seen - float(counted) + 1) > 0.8
 
 
+@pytest.mark.long
 def test_zeros_of_quotients_and_of_data_are_counted_by_their_order() -> None:
     @tp.network
     def by_stein(ξ: tp.Input["d"], U: tp.Vector["d"], y: tp.Vector, v: tp.Vector):

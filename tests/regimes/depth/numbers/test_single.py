@@ -289,7 +289,7 @@ def test_terms_of_two_sizes_that_a_kink_joins(name):
     assert np.abs(value - first).max() > 0.1
 
 
-@pytest.mark.parametrize("power", [3, 5])
+@pytest.mark.parametrize("power", [3, pytest.param(5, marks=pytest.mark.long)])
 def test_kinks_at_high_powers_of_a_small_scalar_are_met(power):
     """max(S^p, 0.4) − max(−S^p, 0.4) over √n, S = √n L: terms of L³ and more are small before n is, and were none."""
     W = np.array([[1.0, 0.3], [0.3, 1.2]])

@@ -224,6 +224,7 @@ def test_jumps_that_leave_nothing_are_kinks(spelled):
     np.testing.assert_allclose(stated, [q / 2, 0, 5 / 4 * q**2 + (fourth - q**2) / 4], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.long
 def test_one_closed_mean_of_a_pair():
     """(1 − cos 2h)/2 is sin² h, where one of the means alone has a closed form."""
 

@@ -73,6 +73,7 @@ def test_kernels_of_one_draw_of_the_logits_are_covariances():
     assert pair.nngp.shape == (50, 1, 1, 3, 3)
 
 
+@pytest.mark.long
 def test_outputs_share_their_logits():
     """Independent outputs of one network: E f₁² f₂²/(E f²)² − 1 = Var C/(E C)², a third of the excess kurtosis."""
     found = limit(IDENTITY, 1)

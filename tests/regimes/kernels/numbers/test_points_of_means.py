@@ -94,6 +94,7 @@ def test_places_without_variance_are_on_no_side_of_a_jump(sharp):
     assert np.abs(K - (2.25 + 3 * 1.5) / 4).min() > 1e-2, "1 beside the last token of one input, too"
 
 
+@pytest.mark.long
 def test_draws_of_random_logits_have_points_of_their_own():
     """What points are off by would be common to all draws: means over draws were 3.4 of their errors apart.
 
