@@ -284,7 +284,9 @@ class CovarianceSDE(OfBlock):
         compiled = stage.engine(self.limit, method, values, V.shape[-1], self._simulators)
         found: Paths = stage.simulate(compiled, V, settings, progress)
         if n is not None:
-            numbers.validity.warn(self.limit, V, found.V, values, whole_from("n", n, 1, EvaluationError))
+            exploded = found.stopped & (stop is None)
+            width = whole_from("n", n, 1, EvaluationError)
+            numbers.validity.warn(self.limit, V, found.V, exploded, values, width)
         return found
 
     @constants_apart

@@ -53,6 +53,36 @@ def test_a_warning_where_they_are_not_small(attention):
         attention.simulate(np.eye(2), n=0, **asked)
 
 
+def told(sde, V0, n, **asked):
+    """What the warning says of the argument of exp: the number before each place."""
+    with pytest.warns(UserWarning) as caught:
+        sde.simulate(V0, n=n, paths=40, dt=1e-3, seed=0, **asked)
+    (message,) = [str(w.message) for w in caught]
+    return message.partition("of the argument of exp in `A` ")[2].partition("; of what")[0]
+
+
+def test_paths_that_explode_tell_no_width(attention):
+    """Figures 5 and 8 of Noci et al.: tokens of length 10 √n at γ = 0.2, τ0 = 1, n = 200.
+
+    Logits have the deviation V/(τ0 √n) = 100/√200 = 7.07 at V0, below 0.3 from n = (100/0.3)².  Where simulation gives
+    an explosion up, at 10⁶ times V0, the deviation is the one of that place.
+    """
+    V0 = 100 * np.array([[1.0, 0.2], [0.2, 1.0]])
+    figure = told(attention, V0, 200, T=0.2, γ=0.2, τ0=1)
+    wide = int(np.ceil((100 / 0.3) ** 2))
+    exploding = " where half of the paths explode, and no width is told from that"
+    assert figure.startswith(f"7.07 at V0, below 0.3 from n = {wide}, ")
+    assert figure.endswith(exploding)
+    # small at V0: what is left is the explosion
+    wider = told(attention, V0, 200_000, T=0.2, γ=0.2, τ0=1)
+    assert "from n = " not in wider
+    assert wider.endswith(exploding)
+    # a bound that was asked for is where paths end: of two tokens the larger V is at least half of an eigenvalue
+    bounded = told(attention, V0, 200, T=0.2, γ=0.2, τ0=1, stop=800)
+    assert "where the paths end (median), below 0.3 from n = " in bounded
+    assert 400 / np.sqrt(200) < float(bounded.split()[0]) < 4000 / np.sqrt(200)
+
+
 @pytest.mark.parametrize("scales", [(1, 10), (10, 1)])
 def test_functions_of_one_name_are_measured_each(scales):
     """tanh of logits that are small beside tanh of others that are not, in one line."""

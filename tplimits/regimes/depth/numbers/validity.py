@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy
 import sympy
+from numpy.typing import NDArray
 from sympy import Symbol
 
 from tplimits.arrays import Array
@@ -73,16 +74,26 @@ def insist_on_chance(limit: BlockLimit, V: Array, values: Mapping[Symbol, float]
         )
 
 
-def warn(limit: BlockLimit, V0: Array, ends: Array, values: Mapping[Symbol, float], n: int) -> None:
-    """Warn where the networks meant, of width n, are not near the limit at V0 or where half of the paths end."""
+def warn(
+    limit: BlockLimit, V0: Array, ends: Array, exploded: NDArray[numpy.bool_], values: Mapping[Symbol, float], n: int
+) -> None:
+    """Warn where the networks meant, of width n, are not near the limit at V0 or where half of the paths end.
+
+    Where half of them `exploded`, V at their ends is where simulation gave up, and no width is told from it.
+    """
     at_end, found = spreads(limit, ends, values), []
+    gone = 2 * int(numpy.sum(exploded)) >= len(exploded)
     for name, at_start in spreads(limit, V0, values).items():
-        end = float(numpy.median(at_end[name]))
-        largest = max(float(at_start.max()), end)
+        start, end = float(at_start.max()), float(numpy.median(at_end[name]))
+        largest, place = max((start, "at V0"), (0.0 if gone else end, "where the paths end (median)"))
+        told = []
         if largest / numpy.sqrt(n) > LARGEST:
-            place = "at V0" if largest > end else "where the paths end (median)"
             wide = int(numpy.ceil((largest / LARGEST) ** 2))
-            found.append(f"{name} {largest / numpy.sqrt(n):.3g} {place}, below {LARGEST} from n = {wide}")
+            told.append(f"{largest / numpy.sqrt(n):.3g} {place}, below {LARGEST} from n = {wide}")
+        if gone and end / numpy.sqrt(n) > LARGEST:
+            told.append(f"{end / numpy.sqrt(n):.3g} where half of the paths explode, and no width is told from that")
+        if told:
+            found.append(f"{name} {', '.join(told)}")
     if found:
         warnings.warn(
             f"networks of width n={n} are not near this limit: standard deviations of what is expanded as if it were "
