@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath
 import pytest
 import sympy
 from sympy import Rational, S, Symbol, log, sqrt
@@ -102,3 +103,26 @@ def test_its_neighbours_have_one() -> None:
     for k, sign in ((3, 1), (1, -1)):
         numbers = limit.evaluate(k=k)
         assert math.isclose(numbers["return[1]"].value, sign * numbers["return[2]"].value, rel_tol=1e-12)
+
+
+@tp.program
+def tails(x: tp.Vector):
+    far = tp.step(x - 30)
+    return tp.avg(far), tp.avg(tp.relu(x - 30)), tp.avg(x * far) / tp.avg(far), tp.avg(tp.step(x - 60))
+
+
+def test_probabilities_far_out_are_no_zeros_and_may_be_divided_by() -> None:
+    """P(x > 30) = erfc(30/√2)/2, E relu(x − 30) = φ(30) − 30 P, E[x | x > 30] = φ(30)/P."""
+    found = tp.derive(tails).evaluate()
+    with mpmath.workdps(50):
+        far = mpmath.erfc(30 / mpmath.sqrt(2)) / 2
+        truths = far, mpmath.npdf(30) - 30 * far, mpmath.npdf(30) / far
+    for k, truth in enumerate(truths):
+        assert math.isclose(found[f"return[{k}]"].value, float(truth), rel_tol=1e-14, abs_tol=0)
+        assert found[f"return[{k}]"].method == "exact"
+
+
+def test_what_is_below_all_doubles_is_not_told_to_be_zero() -> None:
+    number = tp.derive(tails).evaluate(only=("return[3]",))["return[3]"]
+    assert number.value == 0 < number.error and str(number) == "0 ± 4.9e-324 (exact)"
+    assert str(exact(plan(y=0 * a), {})["y"]) == "0 (exact)"

@@ -6,6 +6,7 @@ the limit is 0 by an identity that no algebra has seen: it is 10⁻⁴³, and it
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 
 import numpy
@@ -14,7 +15,7 @@ from sympy import Expr, Symbol
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
-from tplimits.numbers.number import Number
+from tplimits.numbers.number import SMALLEST, Number
 from tplimits.numbers.plan import Closed, EvaluationPlan
 from tplimits.numbers.precision import (
     DIGITS,
@@ -49,7 +50,9 @@ def exact(plan: EvaluationPlan, constants: Mapping[Symbol, Expr]) -> dict[str, N
     result = {}
     for name, expr in plan.targets:
         value = 0.0 if abs(found[name]) <= SPREADS * errors[name] else double(found[name], expr)
-        result[name] = Number(value, max(abs(value) * _DOUBLE, float(errors[name])), "exact")
+        # what is no zero and has no double is off by the smallest one
+        least = SMALLEST if abs(value) < sys.float_info.min and found[name] != 0 else 0.0
+        result[name] = Number(value, max(abs(value) * _DOUBLE, float(errors[name]), least), "exact")
     return result
 
 

@@ -12,6 +12,9 @@ import scipy  # loads its parts on first use: intervals alone need statistics
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
 
+#: above 0, of doubles
+SMALLEST = math.ulp(0.0)
+
 
 @dataclass(frozen=True)
 class Number:
@@ -28,6 +31,8 @@ class Number:
     >>> low, high = Number(0.5, 0.01, "particles", degrees=7).interval()
     >>> round((high - 0.5) / 0.01, 4)  # Student's t with 7 degrees of freedom
     2.3646
+    >>> str(Number(0.0, 5e-324, "exact"))  # e^(−800) is no zero, and has no double
+    '0 ± 4.9e-324 (exact)'
     """
 
     value: float
@@ -42,8 +47,13 @@ class Number:
 
     def __str__(self) -> str:
         spread = f", variance {self.variance:.10g}" if self.variance else ""
-        doubt = "" if self.method == "exact" else f" ± {self.error:.1e}"
+        doubt = f" {self.doubt}" if self.doubt else ""
         return f"{self.value:.10g}{doubt}{spread} ({self.method})"
+
+    @property
+    def doubt(self) -> str:
+        """The error as it is told: that of exact numbers only where these are too small for doubles."""
+        return "" if self.method == "exact" and self.error != SMALLEST else f"± {self.error:.1e}"
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """The interval of the given level: Student's t for particles, value ± error otherwise."""

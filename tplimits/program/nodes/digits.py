@@ -14,6 +14,8 @@ NOT_NUMBERS: tuple[Any, ...] = (type(sympy.zoo), type(sympy.nan), type(sympy.oo)
 _DIGITS = 40
 #: digits that are carried along, until so many are left; bits of a digit
 _MOST, _BITS = (100, 800, 6400), 4
+#: functions that come nearer to a constant than any power, from where on they do, and digits that tell by how much
+_FLAT, _FAR, _ENOUGH = (sympy.exp, sympy.erf, sympy.erfc, sympy.tanh, sympy.sinh, sympy.cosh, sympy.sech), 4, 800
 
 
 def value_of(number: Expr, digits: int = _DIGITS) -> Expr | None:
@@ -33,21 +35,46 @@ def in_digits(expr: Expr, digits: int, known: Mapping[Symbol, Expr] | None = Non
     """An expression with its numbers to so many digits, also where large ones cancel; exactly 0 where none are left.
 
     Numbers for symbols are taken as exact.  Put into the expression, decimals would be calculated with at once, in
-    their own digits.
+    their own digits.  What is 0 to a hundred digits is 0, but for functions that are flat far out: 1 − erf 30 is not.
 
-    >>> from sympy import erfc, exp
-    >>> in_digits(exp(1250) * (1 + erfc(30)) - exp(1250), 5)
-    1.8929e+150
+    >>> from sympy import erf, erfc, exp
+    >>> in_digits(exp(1250) * (1 + erfc(30)) - exp(1250), 5), in_digits(1 - erf(30), 5)
+    (1.8929e+150, 2.5647e-393)
     """
-    value = expr
+    flat = _flat(expr, known or {})
+    # 1 − erf 200 has no digit before the 17 000th, and erfc 200 has all of them at once
+    ends = {e: sign - sign * sympy.erfc(sign * e.args[0]) for e, sign in flat.items() if isinstance(e, sympy.erf)}
+    expr = expr.xreplace(ends)
+    # SymPy takes the noise of a sum that has cancelled for its value, and a power of that for a number
+    hidden = any(f.has(sympy.erfc, *flat) for node in expr.atoms(sympy.Pow, sympy.Function) for a in node.args
+                 for f in a.atoms(sympy.Add)) if flat else False  # fmt: skip
+    value, before = expr, S.NaN
     for most in _MOST:
         try:
             value = expr.evalf(digits, subs=dict(known) if known else None, maxn=most)
         except MemoryError:  # of erf(√2·10⁶) SymPy wants e^(10¹²) to all digits
             return S.NaN
         if not value.is_Float or value.is_comparable:
-            return value
+            if not hidden or value == before or (before.is_comparable and _agree(value, before, digits)):
+                return value
+            if most == _ENOUGH:
+                return S.NaN
+            before = value
+            continue
         # 0.e+372 is what is left of a hundred digits, not yet nothing
-        if value._mpf_[2] < -digits * _BITS:
+        if value._mpf_[2] < -digits * _BITS and (most >= _ENOUGH or not flat):
             return S.Zero
     return value
+
+
+def _flat(expr: Expr, known: Mapping[Symbol, Expr]) -> dict[Expr, Expr]:
+    """Functions that are flat far out, where they are read there, with the sign of what they read.
+
+    What differs from their ends has digits far behind 0.
+    """
+    read = {node: node.args[0].xreplace(dict(known)) for node in expr.atoms(*_FLAT)}
+    return {node: sympy.sign(a.evalf()) for node, a in read.items() if a.is_comparable and abs(a) > _FAR}
+
+
+def _agree(one: Expr, other: Expr, digits: int) -> bool:
+    return bool(one.is_comparable and abs(one - other) <= abs(one) * sympy.Float(10) ** (-digits // 2))

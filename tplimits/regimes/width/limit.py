@@ -155,8 +155,7 @@ class WidthLimit(Written):
         """A table of the numbers, with variances where something stays random."""
         rows = []
         for name, n in numbers.items():
-            doubt = f"± {n.error:.1e}" if n.method != "exact" else ""
-            rows.append((name, f"{n.value:.12g}", doubt, n.method, f"{n.variance:.12g}" if n.variance else ""))
+            rows.append((name, f"{n.value:.12g}", n.doubt, n.method, f"{n.variance:.12g}" if n.variance else ""))
         head: tuple[str, ...] = ("quantity", "value", "error", "method", "variance")
         columns = len(head) if any(n.variance for n in numbers.values()) else len(head) - 1
         return Shown(head=head[:columns], rows=tuple(row[:columns] for row in rows))
