@@ -207,3 +207,54 @@ def test_means_that_are_those_of_their_limits_stay(name):
         return tp.avg(x * x) * tp.expect(function)
 
     assert tp.derive(program).evaluate()["return"].value == pytest.approx(ends(of_n, 1e14), rel=1e-3)
+
+
+#: means that have a limit, which is ½, √(2/π), 1 and 0; it takes a bound for all values of the variable to see it
+MOVING = {
+    "n (exp(g/√n) − 1)": lambda: tp.expect(lambda g: tp.n * (tp.exp(g / tp.sqrt(tp.n)) - 1)),
+    "g tanh(n g)": lambda: tp.expect(lambda g: g * tp.tanh(tp.n * g)),
+    "√n g tanh(g/√n)": lambda: tp.expect(lambda g: tp.sqrt(tp.n) * g * tp.tanh(g / tp.sqrt(tp.n))),
+    "cos(n g)": lambda: tp.expect(lambda g: tp.cos(tp.n * g)),
+}
+#: powers of n beside them
+BESIDE = {
+    "n (E exp(g/√n) − 1)": lambda: tp.n * (tp.expect(lambda g: tp.exp(g / tp.sqrt(tp.n))) - 1),
+    "n E tanh(g/√n)²": lambda: tp.n * tp.expect(lambda g: tp.tanh(g / tp.sqrt(tp.n)) ** 2),
+}
+
+
+@pytest.mark.parametrize("name", [*MOVING, *BESIDE])
+def test_means_with_powers_of_n_that_do_not_cancel_are_refused_for_that(name):
+    """They were E[nan], or blamed on an average that diverges, or an exception of others in kernels."""
+    mean = (MOVING | BESIDE)[name]
+
+    @tp.program
+    def scalar(x: tp.Vector):
+        return tp.avg(x * x) * mean()
+
+    with pytest.raises(tp.NoLimitError, match=r"depends on n, and has its limit only where no positive power of n"):
+        tp.derive(scalar)
+
+
+@pytest.mark.parametrize("name", MOVING)
+def test_so_are_they_in_networks(name):
+    mean = MOVING[name]
+
+    @tp.network
+    def network(ξ: tp.Input["d"], U: tp.Vector["d"], v: tp.Vector):
+        x = tp.tanh(tp.sum(U * ξ, over="d"))
+        m = tp.avg(x * x) * mean()
+        return v * x * m
+
+    for regime in (tp.Kernels(), tp.MaximalUpdate(tp.SGD()), tp.NeuralTangent(tp.SGD())):
+        with pytest.raises(tp.NoLimitError, match="depends on n, and has its limit only where"):
+            tp.derive(network, regime)
+
+
+@pytest.mark.parametrize("function", [lambda g: g * tp.step(tp.n * g), lambda g: tp.relu(tp.n * g) / tp.n])
+def test_powers_of_n_that_leave_a_kink_or_a_jump_cancel(function):
+    @tp.program
+    def scalar(x: tp.Vector):
+        return tp.avg(x * x) * tp.expect(function)
+
+    assert float(tp.derive(scalar).evaluate()["return"]) == pytest.approx(1 / np.sqrt(2 * np.pi), rel=1e-14)

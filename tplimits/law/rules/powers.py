@@ -104,7 +104,7 @@ def _with_fluctuations(state: Derivation, key: Key, body: Expr) -> Expr:
             opened = _opened(state, body)
             if opened != body:
                 return _with_fluctuations(state, key, opened)
-            refuse_unexpanded(state.program.where(key[0]), centred)
+            refuse_unexpanded(state.program.where(key[0]), centred, unexpanded=body)
             term = BodyReader(state, {}).shown(error.args[0])
             raise _refused(state, key, term, means) from None
         limit = found

@@ -13,6 +13,7 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.errors import NoLimitError
+from tplimits.law.hypotheses.sharp import moving_mean
 from tplimits.law.hypotheses.taylor import is_analytic
 from tplimits.law.hypotheses.zero import vanishes
 from tplimits.program.nodes.entries import N
@@ -72,8 +73,15 @@ def smoothed_out(expr: Expr, vectors: type[Expr], order: int) -> Expr:
     return expr.func(*(smoothed_out(a, vectors, order) for a in expr.args)) if series is None else series
 
 
-def refuse_unexpanded(where: str, expr: Expr, written: Callable[[Expr], Expr] = lambda expr: expr) -> None:
-    """NoLimitError where what a power of n multiplies tends to 0, `written` out, and it is not seen how fast."""
+def refuse_unexpanded(
+    where: str, expr: Expr, written: Callable[[Expr], Expr] = lambda expr: expr, unexpanded: Expr | None = None
+) -> None:
+    """NoLimitError where what a power of n multiplies tends to 0, `written` out, and it is not seen how fast.
+
+    Means that depend on n are told as they stood, `unexpanded`.
+    """
+    if told := moving_mean(expr if unexpanded is None else unexpanded):
+        raise NoLimitError(f"{where}: {told}")
     beside, root, power, _ = beside_power(expr)
     if power > 0 and vanishes(written(beside.xreplace({root: S.Zero}))):
         raise NoLimitError(
