@@ -7,13 +7,14 @@ import random
 
 import numpy
 import pytest
+import scipy
 import sympy
 from sympy import Rational
 
 import tplimits as tp
 from tplimits.law.gaussians import Gaussians, InitialSource
 from tplimits.law.hypotheses.moments import tail
-from tplimits.law.hypotheses.tails import Growth
+from tplimits.law.hypotheses.tails import Growth, InfiniteMoment
 from tplimits.program.nodes import functions as tp_functions
 
 
@@ -111,6 +112,48 @@ def test_of_many_variables_four_are_looked_at_and_the_others_left_at_zero():
     a, b, c, d, e = law.all
     assert tail(sympy.exp(a**4 - 20 * e**4 + b * c + d), law).kind is Growth.INFINITE
     assert tail(sympy.exp(e**4 - 20 * (a**4 + b**4 + c**4 + d**4)), law).kind is Growth.UNKNOWN
+
+
+X, Y = sympy.symbols("g0 g1", real=True)
+#: products whose second moment is E of e^(2 c x²) times a square, and what is said of it
+BORDERLINE = {
+    "its square is 1/(1 + x⁴)² times a constant": (sympy.exp(X**2 / 4) / (1 + X**4), Growth.UNKNOWN),
+    "the same with a root below": (sympy.exp(X**2 / 4) / sympy.sqrt(1 + X**2), Growth.UNKNOWN),
+    "alone": (sympy.exp(X**2 / 4), Growth.INFINITE),
+    "beside what grows": (X * sympy.exp(X**2 / 4), Growth.INFINITE),
+    "beyond": (sympy.exp(Rational(3, 10) * X**2) / (1 + X**4), Growth.INFINITE),
+    "beside what is independent": (sympy.exp(X**2 / 4) / (1 + Y**4), Growth.INFINITE),
+}
+
+
+@pytest.mark.parametrize("function, kind", BORDERLINE.values(), ids=BORDERLINE)
+def test_where_the_density_cancels_an_exponential_powers_beside_it_decide(function, kind):
+    law = Correlated(sympy.eye(2))
+    assert tail(function.xreplace(dict(zip((X, Y), law.all, strict=True))), law).kind is kind
+
+
+def test_what_is_not_decided_there_is_not_told_to_be_infinite_and_may_be_taken_on():
+    """E exp(g²/2)/(1 + g⁴) = √π/2, by 1/(1 + x⁴)."""
+
+    @tp.program
+    def ket(x: tp.Vector):
+        z = tp.exp(x**2 / 4) / (1 + x**4)
+        return tp.avg(z)
+
+    @tp.program
+    def constant(x: tp.Vector):
+        return tp.avg(x * x) * tp.expect(lambda g: tp.exp(g**2 / 2) / (1 + g**4))
+
+    with pytest.raises(tp.NoLimitError, match="is not seen to have a finite mean") as refusal:
+        tp.derive(constant)
+    assert not isinstance(refusal.value, InfiniteMoment)
+    with pytest.raises(tp.EvaluationError, match="alone, and whether what stands beside it makes up for that"):
+        tp.derive(ket).evaluate()
+    truth, _ = scipy.integrate.quad(
+        lambda x: numpy.exp(-(x**2) / 4) / (1 + x**4) / numpy.sqrt(2 * numpy.pi), -numpy.inf, numpy.inf
+    )
+    taken = tp.derive(ket, assume=("moment of z",)).evaluate()["return"]
+    assert float(taken) == pytest.approx(truth, rel=1e-9)
 
 
 def test_exponents_of_names_are_read_as_what_they_stand_for():

@@ -142,5 +142,6 @@ def _gaussian_exponent(poly: sympy.Poly, variables: list[Symbol], gaussians: Ran
     # = 2
     largest = max(eigenvalues(product))
     if 1 - 2 * largest <= 1e-12:
-        return Tail(Growth.INFINITE, why=("E exp(2·(", expr, ")) diverges"))
+        borderline = bool(1 - 2 * largest >= -1e-12)
+        return Tail(Growth.INFINITE, why=("E exp(2·(", expr, ")) diverges"), borderline=borderline)
     return Tail(Growth.EXPONENTIAL, S(2), power=1 / sympy.Float(largest) if largest > 1e-12 else S.Infinity)

@@ -28,8 +28,10 @@ def of_product(tails: Sequence[tuple[Expr, Tail]], gaussians: Randomness) -> Tai
     worst = max((t for _, t in tails), key=lambda t: t.kind.value)
     if worst.kind is Growth.INFINITE and not worst.unreal:
         (infinite, *more) = [f for f, t in tails if t is worst]
-        if more or any(_makes_up(f, infinite, gaussians) for f, _ in tails if f is not infinite):
-            worst = replace(worst, kind=Growth.UNKNOWN)
+        beside = [f for f, _ in tails if f is not infinite]
+        if more or any(_makes_up(f, infinite, gaussians, worst.borderline) for f in beside):
+            told = (*worst.why, " alone, and whether what stands beside it makes up for that is not decided")
+            worst = replace(worst, kind=Growth.UNKNOWN, why=told)
     degree = sympy.Add(*(t.degree for _, t in tails))
     # E|fg|^q = E|f|^q E|g|^q for independent ones: Hölder's loss is paid among dependent ones of finite power
     inverses = ((1 / t.power, gaussians.of(factor)) for factor, t in tails if t.power is not S.Infinity)
@@ -38,11 +40,14 @@ def of_product(tails: Sequence[tuple[Expr, Tail]], gaussians: Randomness) -> Tai
     return Tail(worst.kind, degree, worst.why, power, worst.unreal)
 
 
-def _makes_up(factor: Expr, infinite: Expr, gaussians: Randomness) -> bool:
-    """Whether a factor may vanish where an infinite one grows: exp(x⁴)·step(−x²), and relu(1/x)·x at a pole."""
+def _makes_up(factor: Expr, infinite: Expr, gaussians: Randomness, borderline: bool) -> bool:
+    """Whether a factor may vanish where an infinite one grows: exp(x⁴)·step(−x²), and relu(1/x)·x at a pole.
+
+    E exp(2·x²/4)/(1 + x²) is finite, as the density cancels the exponential: at a `borderline` powers decide.
+    """
     if not _dependent(gaussians.of(factor), gaussians.of(infinite), gaussians):
         return False
-    if factor.has(*_TAMING):
+    if factor.has(*_TAMING) or (borderline and any(p.exp.is_negative for p in found(factor, sympy.Pow))):
         return True
     # 1 - tanh(x) goes to 0 as well: a bounded function may be the limit of what it is added to
     ends = (bounds(total) for total in found(factor, sympy.Add) if total.has(*BOUNDED))

@@ -33,7 +33,8 @@ class Tail:
     """How fast a ket grows: the kind, the degree of a polynomial (or of an exponent), in L^q for q < `power`.
 
     `unreal` where the doubt is whether the ket is real at all: no bounded function repairs that.  `beside` where a pole
-    is infinite beside all factors that it stands with, none of which vanishes there.  `why` are the parts of the
+    is infinite beside all factors that it stands with, none of which vanishes there.  `borderline` where the density
+    leaves no exponential of what is infinite: a power beside it decides.  `why` are the parts of the
     sentence that says what is in doubt: most bounds are but tried, and a long expression is written out late.
     """
 
@@ -43,6 +44,7 @@ class Tail:
     power: Expr = S.Infinity
     unreal: bool = False
     beside: bool = False
+    borderline: bool = False
 
     @property
     def reason(self) -> str:
