@@ -13,7 +13,7 @@ import sympy
 from sympy import Expr, S
 
 from tplimits.errors import NoLimitError
-from tplimits.law.hypotheses.sharp import moving_mean
+from tplimits.law.hypotheses.moving_means import moving_mean
 from tplimits.law.hypotheses.taylor import is_analytic
 from tplimits.law.hypotheses.zero import vanishes
 from tplimits.program.nodes.entries import N
