@@ -44,6 +44,9 @@ _LEAST = 1e-19
 _TINY = 1e-60
 #: the golden section: no multiple of it is nearly whole
 _SHIFT = 0.3819660112501051
+#: the share of its nodes by which a piece has fewer in a shifted rule of more coordinates than these, in which two
+#: resolutions tell the error
+_FEWER, _TOLD_BY_LEVELS = 7, 2
 #: rules of no more nodes are kept for the next integral
 _KEPT = 1_000_000
 
@@ -75,7 +78,8 @@ def grid(
 
     `doubled`: how often the resolution of each coordinate is doubled; nodes of less than the `least` weight are left
     out.  `shifted` along smooth coordinates by a part of their distance: sin(50 u)², a wave of a period that is
-    as good as a multiple of the distance, is the same at all nodes, and at those of twice as many.
+    as good as a multiple of the distance, is the same at all nodes, and at those of twice as many.  Pieces of three
+    and more coordinates, which have no distance, have fewer nodes instead.
     """
     dimension = max(1, min(dimension or cutting.rank, MAX_DIMENSION))
     if any(doubled):
@@ -113,6 +117,8 @@ def _cut(
     for k in range(cutting.rank):
         finer = 1 << doubled[k] if doubled else 1
         smooth, piece = (SMOOTH[dimension][level] - 1) * finer + 1, _PIECE[dimension][level] * finer
+        if shifted and cutting.rank > _TOLD_BY_LEVELS:
+            piece -= max(1, piece // _FEWER)
         edges = cutting.edges(k, nodes)
         pieces = edges.shape[-1] - 1
         _affordable(weights.size * (smooth if pieces == 1 else pieces * piece), cutting.rank)
