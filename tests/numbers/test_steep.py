@@ -136,3 +136,17 @@ def test_polynomials_have_the_error_of_replicates():
     found = limit.evaluate(method="particles", conditioning="lazy")["return"]
     r = 1 / math.sqrt(2 * math.pi)
     assert abs(found.value - r - r**2 * Q) < 4 * found.error
+
+
+@pytest.mark.parametrize("seed", [0, 2, 3])
+def test_peaks_at_means_that_other_peaks_move_are_refused(seed):
+    """It was 0 ± 1e-14 for 1: s = E u² v² = 1 on the peak that all replicates pass by, 0 beside it."""
+
+    def subject(u: tp.Vector, v: tp.Vector, x: tp.Vector, y: tp.Vector["k"]):
+        t = tp.tanh(x + tp.sin(math.prod(y.sel(k=k) for k in range(8))))
+        s = tp.avg(u * u * v * v * tp.exp(-((1e6 * (tp.avg(x * t) - tp.avg(1 - t**2))) ** 2)))
+        return tp.exp(-((1e4 * (s - 1)) ** 2))
+
+    limit = tp.derive(tp.program(subject).bind(k=8))
+    with pytest.raises(tp.EvaluationError, match=r"is steep where .* ± .*, and moves `return` by 1 within that error"):
+        limit.evaluate(method="particles", seed=seed, only=("return",))

@@ -23,6 +23,7 @@ from tplimits.numbers.rare import Counts, hits, refuse_rare, unseen
 from tplimits.numbers.steep.doubts import doubts
 from tplimits.numbers.steep.errors import errors
 from tplimits.numbers.steep.looking import Looking, few_seen
+from tplimits.numbers.steep.nested import nested_errors
 from tplimits.numbers.steep.readers import Readers, readers_of
 from tplimits.program.nodes.given import seed_number, whole_from, word_of, working_executor
 from tplimits.progress import Progress, reporting
@@ -127,7 +128,9 @@ class Draws:
         with numpy.errstate(invalid="ignore"):  # as above
             return numpy.nan_to_num(abs(moved - here), posinf=0.0)
 
-    def more_errors(self, replicates: Sequence[Replicate], again: Callable[[Draws, Sequence[int]], Array]) -> Array:
+    def more_errors(
+        self, replicates: Sequence[Replicate], again: Callable[[Draws, Sequence[int]], Sequence[Replicate]]
+    ) -> Array:
         """What functions of scalars add to the errors of the observables; SteepError where that is no number."""
         if not self.readers.means:
             return numpy.zeros(len(self.observables))
@@ -138,14 +141,18 @@ class Draws:
         labels = [f"`{o.label}`" for o in self.observables]
 
         def held(means: Mapping[int, Array], which: Sequence[int]) -> Array:
-            return again(replace(self, held=means), which)
+            return numpy.array([one.values for one in again(replace(self, held=means), which)])
+
+        def read(means: Mapping[int, Array]) -> Mapping[int, Array]:
+            return again(replace(self, held=means), [0])[0].read
 
         behind = [self.program.behind(p for p, _ in keys(o)) for o in self.observables]
 
         def rest(reader: int) -> Array:
             return numpy.array([reader in of for of in behind])
 
-        return errors(bent, values, held, rest, labels.__getitem__)
+        more = errors(bent, values, held, rest, labels.__getitem__)
+        return numpy.hypot(more, nested_errors(looking, bent, values, held, read, rest, labels.__getitem__))
 
 
 @dataclass(frozen=True)
@@ -216,7 +223,7 @@ def evaluate(
     for o, column in zip(observables, values.T, strict=True):
         if not numpy.isfinite(column).all():
             raise EvaluationError(f"moment not established: `{o.label}` is not finite in some replicate.")
-    more = draws.more_errors(found, lambda other, which: numpy.array([one.values for one in rows(other, which)]))
+    more = draws.more_errors(found, rows)
     result = {}
     for o, column, moved, bent in zip(observables, values.T, lost, more, strict=True):
         rounding = _ROUNDING * max(1.0, float(numpy.max(numpy.abs(column))))

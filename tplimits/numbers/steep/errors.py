@@ -53,7 +53,7 @@ def errors(
     """
     if not bent:
         return numpy.zeros(results.shape[1])
-    steep = _changes(bent, results, again, rest, names)
+    steep = changes(bent, results, again, rest, names)
     # the mean of a bent function is not the function of the mean
     middle = {p: x for one in bent for p, x in one.middle.items()}
     held = again(middle, range(len(results)))
@@ -73,10 +73,10 @@ def _any(bent: Sequence[Doubt], rest: Callable[[int], Array]) -> Array:
     return numpy.asarray(numpy.any([rest(one.position) for one in bent], axis=0))
 
 
-def _changes(
+def changes(
     bent: Sequence[Doubt], results: Array, again: Again, rest: Callable[[int], Array], names: Callable[[int], str]
 ) -> Array:
-    """How far results may be moved by what is steep."""
+    """How far results may be moved by what is steep; SteepError where that is no number."""
     more, error = numpy.zeros(results.shape[1]), standard_error(results)
     few, asked = range(min(_TOLD_BY, len(results))), set[bytes]()
     for one, means in ((doubt, place) for doubt in bent if doubt.is_steep for place in doubt.places):
