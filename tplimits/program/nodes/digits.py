@@ -14,8 +14,10 @@ NOT_NUMBERS: tuple[Any, ...] = (type(sympy.zoo), type(sympy.nan), type(sympy.oo)
 _DIGITS = 40
 #: digits that are carried along, until so many are left; bits of a digit
 _MOST, _BITS = (100, 800, 6400), 4
-#: functions that come nearer to a constant than any power, from where on they do, and digits that tell by how much
+#: functions that come nearer to a constant than any power, from where on they do, and digits that tell by how much;
+#: from where on they have no exponent that is written down
 _FLAT, _FAR, _ENOUGH = (sympy.exp, sympy.erf, sympy.erfc, sympy.tanh, sympy.sinh, sympy.cosh, sympy.sech), 4, 800
+_FARTHEST = 10**6
 
 
 def value_of(number: Expr, digits: int = _DIGITS) -> Expr | None:
@@ -43,7 +45,8 @@ def in_digits(expr: Expr, digits: int, known: Mapping[Symbol, Expr] | None = Non
     """
     flat = _flat(expr, known or {})
     # 1 − erf 200 has no digit before the 17 000th, and erfc 200 has all of them at once
-    ends = {e: sign - sign * sympy.erfc(sign * e.args[0]) for e, sign in flat.items() if isinstance(e, sympy.erf)}
+    far = {e: sympy.sign(a) for e, a in flat.items() if isinstance(e, sympy.erf) and abs(a) < _FARTHEST}
+    ends = {e: sign - sign * sympy.erfc(sign * e.args[0]) for e, sign in far.items()}
     expr = expr.xreplace(ends)
     # SymPy takes the noise of a sum that has cancelled for its value, and a power of that for a number
     hidden = any(f.has(sympy.erfc, *flat) for node in expr.atoms(sympy.Pow, sympy.Function) for a in node.args
@@ -68,12 +71,12 @@ def in_digits(expr: Expr, digits: int, known: Mapping[Symbol, Expr] | None = Non
 
 
 def _flat(expr: Expr, known: Mapping[Symbol, Expr]) -> dict[Expr, Expr]:
-    """Functions that are flat far out, where they are read there, with the sign of what they read.
+    """Functions that are flat far out, where they are read there, with what they read.
 
     What differs from their ends has digits far behind 0.
     """
     read = {node: node.args[0].xreplace(dict(known)) for node in expr.atoms(*_FLAT)}
-    return {node: sympy.sign(a.evalf()) for node, a in read.items() if a.is_comparable and abs(a) > _FAR}
+    return {node: a.evalf() for node, a in read.items() if a.is_comparable and abs(a) > _FAR}
 
 
 def _agree(one: Expr, other: Expr, digits: int) -> bool:
