@@ -79,3 +79,17 @@ def test_what_a_scalar_keeps_shut_stays_zero_on_wider_laws_too():
         return tp.avg(tp.step(s - 2) * y * y)
 
     assert tp.derive(shut).evaluate(method="particles")["return"].value == 0
+
+
+@tp.program
+def beyond_all_nodes(x: tp.Vector, y: tp.Vector, *, c):
+    return tp.avg(tp.step(x * x - c * c)), tp.avg(tp.step(x * x + y * y - c * c)), tp.avg(tp.tanh(tp.relu(x - c)))
+
+
+@pytest.mark.parametrize("c", [14, 20, 30])
+def test_what_lies_beyond_all_nodes_is_within_the_error(c):
+    found = list(tp.derive(beyond_all_nodes).evaluate(c=c).values())
+    truths = [2 * norm.sf(c), np.exp(-c * c / 2)]
+    assert all(abs(number.value - truth) <= number.error < 1e-20 for number, truth in zip(found, truths, strict=False))
+    # E tanh(relu(x − c)) < P(x > c), and a fiftieth of that is less
+    assert norm.sf(c) / 50 <= found[2].value + found[2].error < 1e-30

@@ -23,6 +23,7 @@ from tplimits.numbers.cut_grid import MAX_DIMENSION, SMOOTH, grid
 from tplimits.numbers.forms import Inner, Integrand
 from tplimits.numbers.layout import Basis, Layout
 from tplimits.numbers.monomials import monomial_mean
+from tplimits.numbers.rare import beyond
 from tplimits.program.nodes.evaluate import evaluate
 from tplimits.program.nodes.running_errors import may_be_lost, mean_of_errors, samples
 
@@ -43,8 +44,6 @@ _STEADY = 1e-2
 #: an integral with more than this part of it at the outermost nodes is not seen as a whole; of a product rule in more
 #: dimensions than one these are the nodes of least weight (lighter ones are left out)
 _OUTSIDE, _LEAST = 1e-6, 1e-18
-#: where something is looked for further out than that
-_BEYOND = 1.5
 #: coordinates whose doubling moves a mean by this share of what the worst one moves it are doubled with it
 _AS_MUCH = 0.3
 #: relative rounding of a sum over nodes
@@ -138,10 +137,7 @@ class Quadrature:
         return Integral(adapted, error + _ROUNDING * magnitude + unseen, magnitude)
 
     def _beyond(self, layout: Layout, cutting: Cutting) -> float:
-        """What may lie further out than the outermost nodes, where a function is 0 there: tanh(relu(x − 20))."""
-        ends = _BEYOND * cutting.radius * numpy.eye(layout.rank)
-        f = abs(self._integrated(layout, numpy.concatenate([ends, -ends])[None]))
-        return math.erfc(cutting.radius / math.sqrt(2)) * float(numpy.where(numpy.isfinite(f), f, 0.0).sum())
+        return beyond(functools.partial(self._integrated, layout), cutting.radius, layout.rank)
 
     def refined(self, integrand: Integrand, wanted: float) -> Integral:
         """E of an integrand over many coordinates, each as fine as it needs to be.

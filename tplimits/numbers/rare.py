@@ -2,18 +2,22 @@
 
     E relu(x1 + … + x5 − 12) = 1.6e-8: of 32 768 particles none has anything but 0, and so their spread is 0
 
-What is 0 at all points is looked at on a wider law: what is 0 by identity is 0 there, too.
+What is 0 at all points is looked at on a wider law: what is 0 by identity is 0 there, too.  What is 0 at the outermost
+nodes of a quadrature is looked at further out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Callable, Mapping
 
 import numpy
+import scipy
 from numpy.typing import NDArray
 
 from tplimits.arrays import Array
 from tplimits.errors import EvaluationError
+from tplimits.numbers.number import SMALLEST
 
 #: fewer points than this tell no mean
 FEW = 10
@@ -21,6 +25,9 @@ FEW = 10
 WIDER = 3.0
 #: an entry that makes a mean has this share of the largest
 _SHARE = 1e-2
+
+#: where something is looked for beyond all nodes: from so many times as far, at so many times as far
+_FARTHER = ((1.0, 1.5), (1.5, 3.0), (3.0, 100.0))
 
 #: points that make each entry of an array
 Counts = NDArray[numpy.int64]
@@ -58,3 +65,23 @@ def refuse_rare(found: Mapping[str, Counts], wider: Mapping[str, Counts], points
 def unseen(found: Mapping[str, Counts]) -> bool:
     """Whether some mean is 0 at all points."""
     return any((counts == 0).any() for counts in found.values())
+
+
+def beyond(f: Callable[[Array], Array], radius: float, rank: int) -> float:
+    """What may lie further out than the outermost nodes, at a radius, where a function f is 0: tanh(relu(x − 20)).
+
+    f takes nodes (1, count, rank).  What is that small may have no double: E step(x − 50) is 0 ± the smallest one.
+
+    >>> bound = beyond(lambda u: (u[..., 0] ** 2 > 400) * 1.0, 13.0, 1)
+    >>> 5.507e-89 < bound < 1e-80
+    True
+    """
+    ways = numpy.array([w for w in itertools.product((0, 1, -1), repeat=rank) if any(w)], dtype=float)
+    ways *= radius / numpy.linalg.norm(ways, axis=1, keepdims=True)
+    unseen = 0.0
+    for nearer, farther in _FARTHER:
+        values = abs(f(farther * ways[None]))
+        most = float(numpy.where(numpy.isfinite(values), values, 0.0).max())
+        share = float(scipy.special.gammaincc(rank / 2, (nearer * radius) ** 2 / 2))
+        unseen += max(SMALLEST, share * most) if most else 0.0
+    return unseen
