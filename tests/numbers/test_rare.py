@@ -93,3 +93,37 @@ def test_what_lies_beyond_all_nodes_is_within_the_error(c):
     assert all(abs(number.value - truth) <= number.error < 1e-20 for number, truth in zip(found, truths, strict=False))
     # E tanh(relu(x − c)) < P(x > c), and a fiftieth of that is less
     assert norm.sf(c) / 50 <= found[2].value + found[2].error < 1e-30
+
+
+@tp.program
+def island(x: tp.Vector):
+    return tp.avg(1e6 * tp.step(1e-6 - tp.abs(x - 1)))
+
+
+@tp.program
+def island_of_four(a: tp.Vector, b: tp.Vector, c: tp.Vector, d: tp.Vector):
+    return tp.avg(1e6 * tp.step(1e-6 - tp.abs(a + 2 * c * d - 1)) * tp.step(tp.tanh(b)))
+
+
+@tp.program
+def no_island(a: tp.Vector, b: tp.Vector, c: tp.Vector, d: tp.Vector):
+    return tp.avg(tp.relu(a * c - b * d) * tp.relu(b * d - a * c) * tp.tanh(d))
+
+
+def test_islands_that_all_particles_pass_by_are_refused():
+    with pytest.raises(tp.EvaluationError, match="particles pass by what makes return"):
+        tp.derive(island).evaluate(method="particles")
+    assert tp.derive(island).evaluate()["return"].value == pytest.approx(2 * norm.pdf(1), rel=1e-6)
+
+
+@pytest.mark.long
+def test_integrals_stand_where_particles_pass_by():
+    # 2·10⁻⁶ times the density of a + 2 c d at 1, which is that of a + |c| 2 d: a mean over c alone
+    grid = (np.arange(200_000) + 0.5) / 200_000 * 16 - 8
+    truth = (norm.pdf(grid) * norm.pdf(1, scale=np.sqrt(1 + 4 * grid**2))).sum() * 16 / 200_000
+    found = tp.derive(island_of_four).evaluate()["return"]
+    assert found.method == "quadrature" and abs(found.value - truth) <= 3 * found.error < 0.3
+    with pytest.raises(tp.EvaluationError, match="particles pass by what makes return"):
+        tp.derive(island_of_four).evaluate(method="particles")
+    for method in ("auto", "particles"):
+        assert tp.derive(no_island).evaluate(method=method)["return"].value == 0

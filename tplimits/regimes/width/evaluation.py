@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from tplimits.law.observables import observables as all_observables
 from tplimits.law.state import Derivation, width_ratio
 from tplimits.law.unroll import label
 from tplimits.numbers import intervals
-from tplimits.numbers.budget import AUTO, QUADRATURE, Budget, HiddenIsland, TooManyNodes
+from tplimits.numbers.budget import AUTO, QUADRATURE, Budget, TooManyNodes
 from tplimits.numbers.closed_values import exact
 from tplimits.numbers.number import Number, all_finite
 from tplimits.numbers.passes import quadrature
@@ -36,6 +36,7 @@ from tplimits.program.nodes.given import by_name, exact_number, names_of, real_a
 from tplimits.program.nodes.kinds import InitialScalar, MatMul
 from tplimits.program.nodes.laws import NORMAL
 from tplimits.regimes.width.derivation import derive_width
+from tplimits.regimes.width.passed_by import passed_by, refuse_passed_by
 from tplimits.regimes.width.planning import combined, planned
 from tplimits.regimes.width.settled import at_kinks, read_off_law
 
@@ -219,14 +220,14 @@ class _Evaluation:
         """By the method asked for; "auto": exact where closed, else integrated, else by particles."""
         self._refuse(observables)
         if self.method == "particles":
-            return self.by_particles(observables)
+            return self._drawn(observables)
         if self.method == "exact":
             return self._exact(observables)
         if self.method == "quadrature":
             return self._integrated(self.opened, observables)
         try:
             result = self._best_integrated(observables)
-        except TooManyNodes as why:
+        except TooManyNodes:
             if len(observables) > 1:
                 raise
             if self.state.fluctuations:
@@ -235,10 +236,7 @@ class _Evaluation:
                     f"variance of the fluctuation scalars √n·Avg that `{self.program.name}` contains: ask for fewer "
                     "entries, or derive the part of the program without fluctuations alone."
                 ) from None
-            found = self.by_particles(observables)
-            if isinstance(why, HiddenIsland) and not all(map(float, found.values())):
-                raise EvaluationError(f"moment not established: {why}") from None  # nor does a particle see it
-            return found
+            return self._drawn(observables)
         coarse = [o for o in observables if _coarse(result[o.label])]
         # particles do not give variances of fluctuation scalars
         if not coarse or self.state.fluctuations or self.budget.rounded:
@@ -252,6 +250,14 @@ class _Evaluation:
             k: n for k, n in sampled.items() if not n.error >= result[k].error and (n.value or not result[k].value)
         }
         return result | better
+
+    def _drawn(self, observables: Sequence[Observable]) -> dict[str, Number]:
+        """By particles, and what they pass by, asked of quadrature with all that it may spend."""
+        found, asked = self.by_particles(observables), replace(self, method="quadrature")
+        more = passed_by(found, observables, lambda o: asked._integrated(asked.opened, [o])[o.label])
+        if self.method == "particles":
+            refuse_passed_by(more)
+        return found | more
 
     def _refuse(self, observables: Sequence[Observable]) -> None:
         for observable in observables:
