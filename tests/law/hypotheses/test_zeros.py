@@ -247,7 +247,8 @@ def test_what_overflows_beside_a_zero_in_disguise_is_refused_without_a_warning()
         tp.derive(program).evaluate()
 
 
-@pytest.mark.parametrize("vanishes", [pytest.param(True, marks=pytest.mark.long), False])
+@pytest.mark.long
+@pytest.mark.parametrize("vanishes", [True, False])
 def test_long_factors_are_read_beside_a_zero_in_disguise(vanishes):
     """Named because they are long, they have the values of what they stand for."""
 
