@@ -48,9 +48,7 @@ def in_digits(expr: Expr, digits: int, known: Mapping[Symbol, Expr] | None = Non
     far = {e: sympy.sign(a) for e, a in flat.items() if isinstance(e, sympy.erf) and abs(a) < _FARTHEST}
     ends = {e: sign - sign * sympy.erfc(sign * e.args[0]) for e, sign in far.items()}
     expr = expr.xreplace(ends)
-    # SymPy takes the noise of a sum that has cancelled for its value, and a power of that for a number
-    hidden = any(f.has(sympy.erfc, *flat) for node in expr.atoms(sympy.Pow, sympy.Function) for a in node.args
-                 for f in a.atoms(sympy.Add)) if flat else False  # fmt: skip
+    hidden = _hides(expr, flat)
     value, before = expr, S.NaN
     for most in _MOST:
         try:
@@ -77,6 +75,12 @@ def _flat(expr: Expr, known: Mapping[Symbol, Expr]) -> dict[Expr, Expr]:
     """
     read = {node: node.args[0].xreplace(dict(known)) for node in expr.atoms(*_FLAT)}
     return {node: a.evalf() for node, a in read.items() if a.is_comparable and abs(a) > _FAR}
+
+
+def _hides(expr: Expr, flat: Mapping[Expr, Expr]) -> bool:
+    """Whether a power or a function reads a sum of what is flat: SymPy takes noise for what it cancels to."""
+    read = (a for node in expr.atoms(sympy.Pow, sympy.Function) for a in node.args) if flat else ()
+    return any(total.has(sympy.erfc, *flat) for a in read for total in a.atoms(sympy.Add))
 
 
 def _agree(one: Expr, other: Expr, digits: int) -> bool:
