@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -54,12 +55,14 @@ class LoggedJob(job.Job):
 
 
 def run(folder: Path) -> int:
-    """A run in a process of its own; its number."""
+    """A run in a process of its own, the first of a group; its number."""
     child = os.fork()
     if not child:
         status = 1
+        os.setpgid(0, 0)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # a worker that is left would keep the reader of our answer waiting
+        os.dup2(1, 2)  # what a broken pool says
         try:
-            os.close(2)  # what a broken pool says
             executor = ProcessPoolExecutor(WORKERS)
             LIMIT.evaluate(X, out=folder, executor=executor)
             status = 0
@@ -68,6 +71,8 @@ def run(folder: Path) -> int:
         finally:
             left(executor)
             os._exit(status)
+    with suppress(PermissionError, ProcessLookupError):  # the child has done so itself
+        os.setpgid(child, child)
     return child
 
 
@@ -115,6 +120,15 @@ def ended(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+def cleared(group: int) -> None:
+    """Kill what is left of a run: workers that its end met before they took work wait for ever, and nobody knows them.
+
+    That is how process pools are; one that is forked after its parent was last looked at has no other name than this.
+    """
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+
+
 def reached(child: int, begun: int) -> None:
     """Wait until so many tiles have begun: seconds would be other moments on a machine with more to do."""
     while len(logged()) < begun and os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
@@ -133,10 +147,11 @@ def killed(place: Path, begun: int, after: float, parent: bool) -> dict[str, obj
     os.kill(victim, signal.SIGKILL)  # one that is through still waits to be asked for its status
     status, working = ended(child), set(logged())
     outlived = alive([p for p in pool if p in working])
-    for idle in alive(pool, 1):  # a worker that no tile has reached yet waits for ever: that is how process pools are
-        os.kill(idle, signal.SIGKILL)
+    cleared(child)
     complete, computed = tiles(folder), len(logged())
-    again = ended(run(folder))
+    resumed = run(folder)
+    again = ended(resumed)
+    cleared(resumed)
     return {
         "parent": victim == child,
         "status": status,
