@@ -60,8 +60,9 @@ def run(folder: Path) -> int:
     if not child:
         status = 1
         os.setpgid(0, 0)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # a worker that is left would keep the reader of our answer waiting
-        os.dup2(1, 2)  # what a broken pool says
+        # a worker that is left would keep the reader of our answer waiting; and a broken pool has much to say
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os.dup2(1, 2)
         try:
             executor = ProcessPoolExecutor(WORKERS)
             LIMIT.evaluate(X, out=folder, executor=executor)

@@ -131,7 +131,9 @@ def decoded(code: Indices, before: Sequence[Dim], after: Sequence[Dim], atoms: M
         if not ((code % every == expected) | (code < 0)).all():
             return None
         # all neurons have to come from one position: else some moved otherwise than the rest
-        first = source.reshape(*source.shape[: code.ndim - len(kept)], -1)[..., 0]
+        positions = source.shape[: code.ndim - len(kept)]
+        # the last length is said, not −1: models also split off parts that have no position
+        first = source.reshape(*positions, prod(source.shape[len(positions) :]))[..., 0]
         if not (source == first.reshape(*first.shape, *(1,) * len(kept))).all():
             return None
         source = first
