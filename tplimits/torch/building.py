@@ -25,7 +25,7 @@ from tplimits.torch.lowering import Lowering
 from tplimits.torch.operations import choosing, contracting, entrywise, moving, reducing, sliding  # noqa: F401 - they register
 from tplimits.torch.operations.reducing import MACHINE, SINGLE
 from tplimits.torch.operations.registry import OPERATIONS
-from tplimits.torch.tensors import Writer
+from tplimits.torch.tensors import Writer, empty, without_positions
 from tplimits.torch.totals import Total
 
 if TYPE_CHECKING:
@@ -171,6 +171,9 @@ def run(low: Lowering, nodes: frozenset[int]) -> None:
             continue
         if node.op not in OPERATIONS:
             refuse(node, "this operation is not known to the import")
+        if not node.many and without_positions(dims := low.dims(node.number)):
+            low.tensors[node.number, 0] = empty(dims)  # no instruction writes what has no entry
+            continue
         try:
             result = OPERATIONS[node.op](low, node)
         except ProgramError as error:
@@ -181,7 +184,7 @@ def run(low: Lowering, nodes: frozenset[int]) -> None:
         _refuse_unread(low, node)
         many = result if isinstance(result, list) else [result]
         for at, tensor in enumerate(many):
-            low.tensors[node.number, at] = tensor
+            low.tensors[node.number, at] = empty(tensor.dims) if without_positions(tensor.dims) else tensor
             _name(low, node, tensor)
 
 

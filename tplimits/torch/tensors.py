@@ -74,6 +74,16 @@ class Tensor:
         return tuple(d.width for d in self.dims if d.width is not None)
 
 
+def without_positions(dims: Sequence[Dim]) -> bool:
+    """Whether a tensor of these dimensions has no entry, as caches before the first token."""
+    return any(s == 0 for d in dims for s in d.finite)
+
+
+def empty(dims: Sequence[Dim]) -> Tensor:
+    """A tensor without an entry: a zero, which sums and parts side by side leave out."""
+    return Tensor(0.0, tuple(dims), {})
+
+
 def places(dims: Sequence[Dim]) -> list[list[int]]:
     """The finite indices of each dimension.
 
