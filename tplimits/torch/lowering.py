@@ -16,9 +16,10 @@ from tplimits.program.language.operations import avg, constant, width
 from tplimits.program.language.operations import sum as summed
 from tplimits.program.language.values import Value
 from tplimits.program.nodes.entries import axis_symbol
+from tplimits.torch.codes import codes, decoded
 from tplimits.torch.dimensions import SIDES, Scaled, bare, dims_of, power, sided, units
 from tplimits.torch.graph import Node, Ref, refuse
-from tplimits.torch.tensors import ONE, Dim, NoAxisToHide, Tensor, Writer, codes, decoded, moved, places, spread
+from tplimits.torch.tensors import ONE, Dim, NoAxisToHide, Tensor, Writer, moved, places, spread
 from tplimits.torch.totals import HIDDEN, Total
 
 if TYPE_CHECKING:
