@@ -8,6 +8,15 @@ z may depend on v, as embeddings that are read out, too.  Given v, b and z the r
 mean v m(b) and variance v² s(b), in which m and s depend on z by its norm: this settles, and n^(−1/2) Σ v m(b) is a sum
 of independent centred entries.  Together the variance is ⟨v²⟩⟨F²⟩ = ⟨x|x⟩.
 
+Nested tied readouts.  x = Σ v ⊙ F(Z, b, c) with centred initial vectors v, others b, scalars c, and images Z under
+normal matrices that are applied one way round in all that x is made of, as often as one likes, to functions of images,
+v, b and c.  Given the images under W that came before, W z is a combination of these, with coefficients of the Gram
+matrix of its operands, and a normal vector that knows nothing of v: by induction all Z are functions of such vectors ξ
+and of finitely many means over neurons θ, which settle.  At the limits of θ and c, n^(−1/2) Σ v F(Z(ξ, θ), b, c) is a
+sum of independent centred entries; what θ and c move it by vanishes: v is centred given ξ and b, and sums of v times a
+function do not grow where the function tends to 0.  Scalars beside powers of n (√n Avg) do not settle; applied both
+ways, W h and Wᵀ g join v at one neuron to images at others.
+
 Odd readouts.  x = F(W z, b) that changes its sign with the matrices W, which are used there alone; z and b are anything
 that does not depend on W.  Given z and b the rows of W make entries independent, of mean 0 at every width, and the mean
 of their variances settles at ⟨x|x⟩: tanh(W z), b tanh(W z) with E b = 1.  So does x = F(b) of centred vectors b alone.
@@ -32,11 +41,25 @@ from tplimits.law.hypotheses.fluctuation import (
     origins_of,
 )
 from tplimits.program.nodes.entries import OWN, Entry, entries
-from tplimits.program.nodes.kinds import Avg, InitialMatrix, InitialVector, MatMul, OuterNonlin, ScalarNonlin
+from tplimits.program.nodes.kinds import (
+    Avg,
+    InitialMatrix,
+    InitialVector,
+    MatMul,
+    Nonlin,
+    OuterNonlin,
+    ScalarNonlin,
+)
+from tplimits.program.nodes.laws import NORMAL
 from tplimits.program.nodes.parity import Sign, signs
 
 if TYPE_CHECKING:
+    from collections.abc import Set
+
     from tplimits.program.nodes.program import Program
+
+#: a factor that may be the readout of a term, and what the other factors are made of
+Part = tuple[int, frozenset[int]]
 
 
 def readout(program: Program, position: int) -> None:
@@ -101,16 +124,17 @@ def _is_tied(program: Program, position: int) -> bool:
     written = opened(program, [position])
     whole = tuple(e for p in written.positions for e in entries(written.at(p)))
     products = written.every
-    parts = [_parted(written, factors) for factors in products]
-    if not products or None in parts:
+    parted = _parted([_parts(written, factors) for factors in products], frozenset(), frozenset())
+    if not products or parted is None:
         return False
-    readouts = {part[0] for part in parts if part is not None}
-    leaves = {p for part in parts if part is not None for p in part[1]}
+    readouts, leaves = parted
     images = [s for s in (written.program[p] for p in leaves) if isinstance(s, MatMul)]
     matrices = {s.matrix for s in images}
     vectors = {p for p in leaves if isinstance(written.program[p], InitialVector)}
-    if not images or vectors & readouts or any(is_place(written.program[p]) for p in readouts | vectors):
+    if not images or any(is_place(written.program[p]) for p in readouts | vectors):
         return False
+    if _is_nested(written):
+        return True
     behind = matrices.union(*(networkx.descendants(written.graph, m) for m in matrices))
     inside = [s for s in written.program if isinstance(s, MatMul) and s.matrix in matrices]
     # scalars would be random beside the sum, and what is made of these matrices remembers them
@@ -121,16 +145,41 @@ def _is_tied(program: Program, position: int) -> bool:
     )
 
 
-def _parted(written: Written, factors: Product) -> tuple[int, set[int]] | None:
-    """The readout of a term, and the positions of what its other factors are made of; None where it has none."""
+def _is_nested(written: Written) -> bool:
+    """Whether all is made of images under normal matrices, each applied one way round, and of scalars that settle."""
+    program = written.program
+    for p in {*written.positions}.union(*(networkx.ancestors(written.graph, p) for p in written.positions)):
+        s = program[p]
+        if isinstance(s, InitialMatrix) and not (s.law == NORMAL and one_orientation(program, p)):
+            return False
+        # a mean for each neuron over others is no finite number of scalars
+        if is_place(s) or (is_average(program, p) and not isinstance(s, Avg)):
+            return False
+        if isinstance(s, Nonlin) and s.body.free_symbols & program.known.width_symbols:
+            return False
+    return True
+
+
+def _parted(terms: list[list[Part]], readouts: Set[int], others: Set[int]) -> tuple[Set[int], Set[int]] | None:
+    """Readouts, one for each term, and what all other factors are made of, which holds none of them."""
+    if not terms:
+        return readouts, others
+    for readout, leaves in terms[0]:
+        tried = readouts | {readout}, others | leaves
+        if not tried[0] & tried[1] and (found := _parted(terms[1:], *tried)) is not None:
+            return found
+    return None
+
+
+def _parts(written: Written, factors: Product) -> list[Part]:
+    """The factors of a term that are initial vectors, each with the positions of what the others are made of."""
+    found = []
     for i, factor in enumerate(factors):
         origin = written.origin(factor)
         if origin is not None and isinstance(written.program[origin], InitialVector):
-            leaves = set[int]()
-            for other in (*factors[:i], *factors[i + 1 :]):
-                leaves |= _leaves(written.program, entries(other))
-            return origin, leaves
-    return None
+            rest = (*factors[:i], *factors[i + 1 :])
+            found.append((origin, frozenset().union(*(_leaves(written.program, entries(f)) for f in rest))))
+    return found
 
 
 def _leaves(program: Program, found: tuple[Entry, ...]) -> set[int]:

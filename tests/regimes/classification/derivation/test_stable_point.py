@@ -46,8 +46,9 @@ def tied(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix):
 
 
 @tp.network
-def twice_tied(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix):
-    return U.sel(d=0) * tp.tanh(W @ tp.tanh(W @ tp.sum(U * ξ, over="d")))
+def tied_both_ways(ξ: tp.Input["d"], U: tp.Vector["d"], W: tp.Matrix):
+    x = tp.sum(U * ξ, over="d")
+    return U.sel(d=0) * tp.relu(W @ x) * tp.relu(W.T @ tp.tanh(x))
 
 
 def slower(base, kind, by=1):
@@ -286,7 +287,7 @@ REFUSED = {
     "symbols": (net, tp.UP(sympy.Symbol("s")), tp.SGD(), "exponents with symbols"),
     "logits": (root_attention.bind(token=3), tp.NTP, tp.SGD(), "`A` moves by order 1 while .* f_0 stays random"),
     "scalars": (gated, tp.NTP, tp.SGD(), "moves by order 1 while .* f_0 stays random"),
-    "no fresh readout": (twice_tied, tp.NTP, tp.SGD(), "fresh readout vectors"),
+    "no fresh readout": (tied_both_ways, tp.NTP, tp.SGD(), "fresh readout vectors"),
     "bias alone": (biased, tp.UP("1/4"), tp.SGD(), "f_0 is the bias b alone"),
 }
 
